@@ -20,16 +20,19 @@ AttributeValue: TypeAlias = str | bool | int | float | Sequence[str]
 
 SPAN_BYTES = 16_000
 """What a span with its events may take as OTLP protobuf, resource and scope included."""
+_BESIDE_BYTES = 4_000  # a poll span without its fold: a URL of 2,048 characters, every other text at its limit
 _HEAD = 8
-_CHANGES = 12
+_CHANGES = 12  # on each side
 _TAIL = 16
-_ENDS = 4
-_LISTED = 8
-_TEXT_BYTES = 64
+_ENDS = 4  # errors, and unreadable hints, whose headers are told, from the first and from the last
+_LISTED = 8  # statuses and unknown states on the span
+_STATUSES = 64  # told apart in memory
+_OVERRUN_S = 1.0  # below it, an overrun is the scheduler's
+
+# Bytes of UTF-8, so that 24 events of the loudest kind still fit beside the longest URL.
+_STATE_BYTES = 64
+_ERROR_TYPE_BYTES = 32
 _HEADER_BYTES = {"x-request-id": 64, "retry-after": 32, "content-type": 64, "www-authenticate": 128}
-_STATUSES = 64
-_OVERRUN_S = 1.0
-_BESIDE_BYTES = 4_000
 
 
 class Attempt(NamedTuple):
@@ -113,14 +116,14 @@ class Fold:
         """Count one more exchange; the one before it is closed.
 
         Returns:
-            The attempt as kept: its texts cut to 64 bytes, `changed` set.
+            The attempt as kept: state cut to 64 bytes of UTF-8, error type to 32, `changed` set.
         """
         number, at_ns, duration_s, status_code, state, error_type, verdict, mark, _, headers, wait_s, reason = attempt
         before = self.latest
         if before is None or state != before.state or error_type != before.error_type:
             # Texts equal to the ones before are those already cut, so the common case pays for one comparison.
-            state = None if state is None else _cut(state, _TEXT_BYTES)
-            error_type = None if error_type is None else _cut(error_type, _TEXT_BYTES)
+            state = None if state is None else _cut(state, _STATE_BYTES)
+            error_type = None if error_type is None else _cut(error_type, _ERROR_TYPE_BYTES)
             changed = before is None or state != before.state or error_type != before.error_type
             whole = (number, at_ns, duration_s, status_code, state, error_type, verdict, mark, changed)
             attempt = Attempt(*whole, headers, wait_s, reason)
