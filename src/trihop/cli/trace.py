@@ -1,0 +1,106 @@
+"""`trihop trace`: a trace file as a waterfall."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from trihop.cli._paper import Line, Paper, Piece, console, paper, show
+from trihop.cli._waterfall import draw
+from trihop.viewer import Fault, Reading, Trace, instant, read, seconds
+
+_WIDE_ENOUGH_FOR_IDS = 100
+_FEWEST_DIGITS = 8
+_FAULTS_SHOWN = 5
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.argument("trace_id", required=False)
+def trace(file: str, trace_id: str | None) -> None:
+    """Draw a trace from FILE as a waterfall.
+
+    FILE holds OTLP JSON lines, as OpenTelemetry's FileSpanExporter and the collector's file exporter write them; a
+    dash stands for standard input. With several traces in it and no TRACE_ID they are listed, and the latest is drawn.
+    The first digits of a TRACE_ID are enough.
+    """
+    reading = _read(file)
+    _report(reading.faults)
+    chosen = _chosen(reading, file, trace_id)
+    to = console()
+    sheet = paper(to)
+    if len(reading.traces) > 1 and trace_id is None:
+        show(_listing(reading.traces, sheet), to)
+    show(draw(chosen, sheet), to)
+
+
+def read_file(path: Path) -> Reading:
+    """What a trace file holds. Raises OSError where it cannot be opened."""
+    with path.open("rb") as lines:
+        return read(lines)
+
+
+def _read(file: str) -> Reading:
+    if file == "-":
+        return read(sys.stdin.buffer)
+    try:
+        return read_file(Path(file))
+    except FileNotFoundError:
+        raise click.ClickException(f"there is no file {file}. `trihop demo` writes a first one.") from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _report(faults: Sequence[Fault]) -> None:
+    """What could not be read, on standard error, so that a picture on a pipe stays a picture."""
+    for fault in faults[:_FAULTS_SHOWN]:
+        click.echo(f"line {fault.line}: {fault.reason}", err=True)
+    if len(faults) > _FAULTS_SHOWN:
+        click.echo(f"{len(faults) - _FAULTS_SHOWN:,} further lines could not be read either", err=True)
+
+
+def _chosen(reading: Reading, file: str, trace_id: str | None) -> Trace:
+    if not reading.traces:
+        why = "it holds no OTLP JSON lines" if reading.faults else "no span has been exported to it"
+        raise click.ClickException(f"there is no trace in {file}: {why}.")
+    if trace_id is None:
+        return reading.traces[-1]
+    fitting = [found for found in reading.traces if found.id.startswith(trace_id.lower())]
+    if len(fitting) == 1:
+        return fitting[0]
+    to = console(stderr=True)
+    show(_listing(fitting or reading.traces, paper(to)), to)
+    many = f"{len(fitting)} traces begin" if fitting else "no trace begins"
+    raise click.ClickException(f"{many} with {paper(to).text(trace_id)}; those above can be had.")
+
+
+def _listing(traces: Sequence[Trace], sheet: Paper) -> Iterator[Line]:
+    """A line a trace: id, start, duration, result, name."""
+    digits = 32 if sheet.width >= _WIDE_ENOUGH_FOR_IDS else _digits(traces)
+    durations = [seconds(found.duration_s) for found in traces]
+    results = [_result(found) for found in traces]
+    longest, widest = max(map(len, durations)), max(map(len, results))
+    for found, duration, result in zip(traces, durations, results, strict=True):
+        begin = f"{found.id[:digits]:<{digits}}  {instant(found.start_ns)}  {duration:>{longest}}  "
+        left = max(_FEWEST_DIGITS, sheet.width - len(begin) - widest - 2)
+        sort = {"success": "result", "no root": "dim"}.get(result, "error")
+        yield (
+            Piece(sheet.text(begin).ljust(len(begin))),
+            Piece(sheet.fit(result, widest), sort),
+            Piece(f"  {sheet.fit(found.name, left).rstrip()}"),
+        )
+    yield ()
+
+
+def _result(found: Trace) -> str:
+    results = {operation.result or "no root" for operation in found.operations}
+    return ", ".join(sorted(results)) or "-"
+
+
+def _digits(traces: Sequence[Trace]) -> int:
+    """How many digits tell every id from its neighbours."""
+    lengths = range(_FEWEST_DIGITS, 32)
+    return next((length for length in lengths if len({found.id[:length] for found in traces}) == len(traces)), 32)

@@ -1,0 +1,39 @@
+"""Reading traces back: OTLP JSON lines to plain values, and what to say of them.
+
+Apart from drawing, so that a terminal, a page and an export can share it. Needs neither OpenTelemetry nor an extra.
+"""
+
+from trihop.viewer._attempts import Attempt, attempts, folded, gaps, total_attempts
+from trihop.viewer._model import Attributes, Link, Operation, Row, Span, SpanEvent, Trace
+from trihop.viewer._notes import Note, headline, notes
+from trihop.viewer._otlp import Fault, Reading, read
+from trihop.viewer._story import Story, story
+from trihop.viewer._words import counted, instant, plain, seconds, size
+
+__all__ = [
+    "Attempt",
+    "Attributes",
+    "Fault",
+    "Link",
+    "Note",
+    "Operation",
+    "Reading",
+    "Row",
+    "Span",
+    "SpanEvent",
+    "Story",
+    "Trace",
+    "attempts",
+    "counted",
+    "folded",
+    "gaps",
+    "headline",
+    "instant",
+    "notes",
+    "plain",
+    "read",
+    "seconds",
+    "size",
+    "story",
+    "total_attempts",
+]

@@ -1,0 +1,96 @@
+"""The attempts folded onto a hop's span, unfolded for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from trihop import _semconv
+from trihop.viewer._model import Span, SpanEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One exchange on the wire as its hop's span kept it. Seconds; None where the span does not say."""
+
+    number: int
+    at_ns: int
+    duration_s: float | None
+    status_code: int | None
+    state: str | None
+    error: str | None
+    changed: bool
+    wait_s: float | None
+    wait_reason: str | None
+    verdict: str | None
+    marks: tuple[str, ...]
+    headers: tuple[tuple[str, str], ...]
+
+
+_HEADER = "http.response.header."
+
+
+def attempts(span: Span) -> tuple[Attempt, ...]:
+    """The attempts kept on a hop's span, by number; `changed` compares with the last state known before.
+
+    Numbers that are missing in between were folded away when the span was written.
+    """
+    found: list[Attempt] = []
+    state: str | None = None
+    events = [event for event in span.events if event.name == _semconv.ATTEMPT]
+    for position, event in enumerate(sorted(events, key=_order), start=1):
+        told = event.attributes
+        now = told.text(_semconv.JOB_STATE)
+        found.append(
+            Attempt(
+                number=told.count(_semconv.ATTEMPT_NUMBER) or position,
+                at_ns=event.at_ns,
+                duration_s=told.number(_semconv.ATTEMPT_DURATION),
+                status_code=told.count(_semconv.HTTP_RESPONSE_STATUS_CODE),
+                state=now,
+                error=told.text(_semconv.ERROR_TYPE),
+                changed=now is not None and state is not None and now != state,
+                wait_s=told.number(_semconv.WAIT_DURATION),
+                wait_reason=told.text(_semconv.WAIT_REASON),
+                verdict=told.text(_semconv.ATTEMPT_VERDICT),
+                marks=tuple(mark for text in told.texts(_semconv.ATTEMPT_MARK) for mark in text.split(",")),
+                headers=tuple(
+                    (key.removeprefix(_HEADER), ", ".join(told.texts(key))) for key in told if key.startswith(_HEADER)
+                ),
+            )
+        )
+        state = now if now is not None else state
+    return tuple(found)
+
+
+def _order(event: SpanEvent) -> tuple[int, int]:
+    return event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0, event.at_ns
+
+
+def total_attempts(span: Span) -> int:
+    """How many attempts the hop made, the folded ones included."""
+    kept = attempts(span)
+    told = span.attributes.count(_semconv.POLL_ATTEMPTS) or 0
+    return max(told, len(kept), kept[-1].number if kept else 0)
+
+
+def folded(kept: tuple[Attempt, ...], total: int) -> Iterator[Attempt | int]:
+    """The kept attempts in order, with the number of those left out wherever some are missing.
+
+    >>> list(folded((), 3))
+    [3]
+    """
+    number = 0
+    for attempt in kept:
+        if attempt.number > number + 1:
+            yield attempt.number - number - 1
+        yield attempt
+        number = attempt.number
+    if total > number:
+        yield total - number
+
+
+def gaps(kept: tuple[Attempt, ...]) -> tuple[tuple[int, int], ...]:
+    """The stretches, in nanoseconds since the epoch, from whose polls none were kept."""
+    return tuple((one.at_ns, two.at_ns) for one, two in pairwise(kept) if two.number > one.number + 1)

@@ -1,0 +1,239 @@
+"""What to say beside a span, as short texts for a picture, a page or a report.
+
+Nothing is looked up but attributes, links and events: what cannot be read off the trace is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from trihop import _semconv
+from trihop.viewer._attempts import attempts, total_attempts
+from trihop.viewer._model import Link, Span, Trace
+from trihop.viewer._words import counted, seconds, shortened, size
+
+_LONGEST_URL = 120
+_LONGEST_DESCRIPTION = 512  # ours have 256 at most; others put a stack trace there
+
+
+class Note(NamedTuple):
+    """One thing to say of a span, and of what sort it is."""
+
+    sort: Literal["request", "state", "wait", "result", "link", "error"]
+    text: str
+
+
+def notes(span: Span, trace: Trace) -> tuple[Note, ...]:
+    """What a span tells, the most telling first."""
+    if span.attributes.text(_semconv.OPERATION_NAME) is None:
+        return (*_error(span), *_request(span))
+    return (
+        *(() if span.is_root and _told_below(span, trace) else _error(span)),
+        *(_operation(span) if span.is_root else ()),
+        *_request(span),
+        *(_poll(span) if span.hop == "poll" else ()),
+        *_download(span),
+        *_segment(span),
+        *_links(span, trace),
+    )
+
+
+def headline(told: Span) -> str | None:
+    """What a failed span failed with: `DeadlineExceeded: no terminal state by …`; None where it did not fail."""
+    kind = told.attributes.text(_semconv.ERROR_TYPE)
+    if kind is None and told.status != "error":
+        return None
+    description = shortened(told.description, _LONGEST_DESCRIPTION)
+    return ": ".join(part for part in (kind, description) if part) or "failed, without saying how"
+
+
+def _told_below(root: Span, trace: Trace) -> bool:
+    """Whether a hop of the operation tells the same error: it is said once, where it happened."""
+    hops = (span for span in trace.spans if span.hop is not None and span.operation_id == root.operation_id)
+    return any(headline(hop) == headline(root) for hop in hops)
+
+
+def _error(span: Span) -> Iterator[Note]:
+    if (what := headline(span)) is not None:
+        yield Note("error", what)
+
+
+def _operation(span: Span) -> Iterator[Note]:
+    told = span.attributes
+    if (result := told.text(_semconv.OPERATION_RESULT)) is not None:
+        ended_in = told.text(_semconv.OPERATION_ENDED_IN)
+        yield Note("result", _join(result if ended_in is None else f"{result} in {ended_in}", _items(span)))
+    job, state, jobs = told.text(_semconv.JOB_ID), told.text(_semconv.JOB_STATE), told.count(_semconv.OPERATION_JOBS)
+    yield from _note(
+        "state",
+        f"job {job}" if job else None,
+        f"state {state}" if state else None,
+        counted(jobs, "job") if jobs else None,
+    )
+    code, message = told.text(_semconv.JOB_ERROR_CODE), told.text(_semconv.JOB_ERROR_MESSAGE)
+    if code or message:
+        yield Note("error", f"the server: {': '.join(part for part in (code, message) if part)}")
+    yield from _note("wait", *_deadline(span))
+
+
+def _items(span: Span) -> str | None:
+    failed, total = span.attributes.count(_semconv.JOB_ITEMS_FAILED), span.attributes.count(_semconv.JOB_ITEMS_TOTAL)
+    if failed is None and total is None:
+        return None
+    if not failed:
+        return counted(total or 0, "item")
+    return (
+        f"{failed:,} of {counted(total, 'item')} failed" if total is not None else f"{counted(failed, 'item')} failed"
+    )
+
+
+def _deadline(span: Span) -> Iterator[str]:
+    told = span.attributes
+    given, left, at = (
+        told.number(_semconv.DEADLINE_DURATION),
+        told.number(_semconv.DEADLINE_REMAINING),
+        told.text(_semconv.DEADLINE_AT),
+    )
+    if given is not None:
+        yield f"deadline {seconds(given)}"
+    elif at is not None:
+        yield f"deadline {at}"
+    if left is not None and (given is not None or at is not None):
+        yield f"{seconds(max(left, 0.0))} left"
+    if (phase := told.text(_semconv.DEADLINE_PHASE)) is not None:
+        yield f"passed in {phase}"
+    if told.get(_semconv.OPERATION_RESUMED) is True:
+        yield "resumed"
+    if (segments := told.count(_semconv.OPERATION_SEGMENTS)) is not None and segments > 1:
+        yield counted(segments, "segment")
+
+
+def _request(span: Span) -> Iterator[Note]:
+    told = span.attributes
+    method, address, status = (
+        told.text(_semconv.HTTP_REQUEST_METHOD),
+        told.text(_semconv.URL_FULL),
+        told.count(_semconv.HTTP_RESPONSE_STATUS_CODE),
+    )
+    if method is None and status is None:
+        return
+    resent = told.count(_semconv.HTTP_REQUEST_RESEND_COUNT)
+    what = " ".join(part for part in (method, _short_url(address)) if part)
+    yield Note(
+        "request",
+        _join(f"{what} -> {status}" if status is not None else what, f"sent again {resent}x" if resent else None),
+    )
+
+
+def _short_url(address: str | None) -> str | None:
+    """Host and path: the query of a long link would fill the screen and tell little."""
+    if address is None:
+        return None
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return shortened(address, _LONGEST_URL)
+    return shortened(f"{parts.netloc}{parts.path}{'?…' if parts.query else ''}", _LONGEST_URL)
+
+
+def _poll(span: Span) -> Iterator[Note]:
+    told = span.attributes
+    errors = told.count(_semconv.POLL_ERRORS) or 0
+    statuses = ", ".join(text.replace("=", " x") for text in told.texts(_semconv.POLL_STATUSES))
+    yield from _note(
+        "state",
+        told.text(_semconv.JOB_STATE),
+        counted(total_attempts(span), "poll") if total_attempts(span) else None,
+        counted(errors, "error") if errors else None,
+        statuses or None,
+    )
+    waited, longest = told.number(_semconv.POLL_WAIT_TIME), told.number(_semconv.POLL_WAIT_TIME_MAX)
+    asked, slowest = told.number(_semconv.POLL_REQUEST_TIME), told.number(_semconv.POLL_REQUEST_TIME_MAX)
+    yield from _note(
+        "wait",
+        f"waited {seconds(waited)} of {seconds(span.duration_s)}" if waited is not None else None,
+        f"longest {seconds(longest)}" if longest else None,
+        f"requests {seconds(asked)}" if asked is not None else None,
+        f"slowest {seconds(slowest)}" if slowest else None,
+    )
+    if (refused := told.number(_semconv.WAIT_REFUSED)) is not None:
+        yield Note("wait", f"refused a pause of {seconds(refused)}: it ends after the deadline")
+    if (overrun := told.number(_semconv.POLL_WAIT_OVERRUN_MAX)) is not None:
+        yield Note("wait", f"one pause took {seconds(overrun)} longer than planned: the machine was suspended or busy")
+    if unknown := told.texts(_semconv.POLL_UNKNOWN_STATES):
+        yield Note("error", f"states the provider does not list: {', '.join(unknown)}")
+    if span.dropped_events:
+        yield Note("error", f"the SDK dropped {counted(span.dropped_events, 'event')} of this span")
+
+
+def _download(span: Span) -> Iterator[Note]:
+    told = span.attributes
+    received, expected, rate = (
+        told.count(_semconv.DOWNLOAD_SIZE),
+        told.count(_semconv.DOWNLOAD_EXPECTED_SIZE),
+        told.number(_semconv.DOWNLOAD_RATE),
+    )
+    resumes, pages, digest = (
+        told.count(_semconv.DOWNLOAD_RESUMES),
+        told.count(_semconv.DOWNLOAD_PAGES),
+        told.text("trihop.download.sha256"),
+    )
+    amount = None
+    if received is not None:
+        whole = f" of {size(expected)}" if expected is not None and expected != received else ""
+        amount = f"{size(received)}{whole}" + (f" at {size(rate)}/s" if rate is not None else "")
+    yield from _note(
+        "result",
+        amount,
+        counted(pages, "page") if pages is not None and pages > 1 else None,
+        counted(resumes, "resume") if resumes else None,
+        f"sha256 {digest[:12]}… verified" if digest else None,
+    )
+    age, refreshes = told.number(_semconv.DOWNLOAD_LINK_AGE), told.count(_semconv.DOWNLOAD_LINK_REFRESHES)
+    yield from _note(
+        "wait",
+        f"link {seconds(age)} old" if age is not None else None,
+        f"link asked for anew {refreshes}x" if refreshes else None,
+    )
+
+
+def _segment(span: Span) -> Iterator[Note]:
+    number, gap, reason = (
+        span.attributes.count(_semconv.SEGMENT_NUMBER),
+        span.attributes.number(_semconv.SEGMENT_GAP),
+        span.attributes.text(_semconv.SEGMENT_REASON),
+    )
+    yield from _note(
+        "state",
+        f"segment {number}" if number is not None else None,
+        f"nobody was there for {seconds(gap)}" if gap else None,
+        reason,
+    )
+
+
+def _links(span: Span, trace: Trace) -> Iterator[Note]:
+    for link in span.links:
+        yield Note("link", f"follows {_target(link, trace)}")
+
+
+def _target(link: Link, trace: Trace) -> str:
+    if link.trace_id != trace.id:
+        return f"span {link.span_id} of trace {link.trace_id}"
+    target = trace.by_id.get(link.span_id)
+    return f"span {link.span_id}, which is not in the file" if target is None else target.name
+
+
+def _join(*parts: str | None) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+def _note(sort: Literal["state", "wait", "result"], *parts: str | None) -> Iterator[Note]:
+    if text := _join(*parts):
+        yield Note(sort, text)
+
+
+def error_headers(span: Span) -> dict[str, str]:
+    """The reply headers kept with a hop's failed attempts, the last of each name."""
+    return {name: value for attempt in attempts(span) if attempt.error for name, value in attempt.headers}
