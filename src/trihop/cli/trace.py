@@ -84,11 +84,11 @@ def _listing(traces: Sequence[Trace], sheet: Paper) -> Iterator[Line]:
     results = [_result(found) for found in traces]
     longest, widest = max(map(len, durations)), max(map(len, results))
     for found, duration, result in zip(traces, durations, results, strict=True):
-        begin = f"{found.id[:digits]:<{digits}}  {instant(found.start_ns)}  {duration:>{longest}}  "
-        left = max(_FEWEST_DIGITS, sheet.width - len(begin) - widest - 2)
+        when = f"  {instant(found.start_ns)}  {duration:>{longest}}  "
+        left = max(_FEWEST_DIGITS, sheet.width - digits - len(when) - widest - 2)
         sort = {"success": "result", "no root": "dim"}.get(result, "error")
         yield (
-            Piece(sheet.text(begin).ljust(len(begin))),
+            Piece(sheet.fit(found.id[:digits], digits) + when),
             Piece(sheet.fit(result, widest), sort),
             Piece(f"  {sheet.fit(found.name, left).rstrip()}"),
         )

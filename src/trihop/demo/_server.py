@@ -17,6 +17,7 @@ from trihop.demo._links import refusal, signed
 
 _JOBS = "/jobs/query"
 _MOST_BODY = 64_000
+_MOST_READ = 1_000_000  # of a body that is too long: a client that is still sending would not see the answer
 _CHUNKS = 16
 _DRIP_S = 0.04  # long enough that the download is seen on a time axis of some seconds
 
@@ -150,10 +151,11 @@ class _Api(_Handler):
     def _request(self) -> Any:
         """The JSON that came, which is read in any case: what is left unread would be taken for the next request."""
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > _MOST_BODY:
+        size = int(length) if length.isdecimal() else 0
+        body = self.rfile.read(min(size, _MOST_READ))
+        if size > _MOST_BODY:
             self.close_connection = True
             return error(413, "REQUEST_LIMIT_EXCEEDED", "a job is described in 64 kB at most")
-        body = self.rfile.read(int(length))
         if refused := self._refusal():
             return refused
         try:

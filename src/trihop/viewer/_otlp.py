@@ -67,9 +67,13 @@ def read(lines: Iterable[bytes]) -> Reading:
 
 def _traces(spans: Iterable[Span]) -> tuple[Trace, ...]:
     grouped: dict[str, list[Span]] = {}
-    for span in sorted(spans, key=lambda span: (span.start_ns, -span.end_ns)):
+    for span in spans:
         grouped.setdefault(span.trace_id, []).append(span)
-    return tuple(Trace(trace_id, tuple(group)) for trace_id, group in grouped.items())
+    traces = (
+        Trace(trace_id, tuple(sorted(group, key=lambda span: (span.start_ns, -span.end_ns))))
+        for trace_id, group in grouped.items()
+    )
+    return tuple(sorted(traces, key=lambda trace: trace.start_ns))
 
 
 def _spans(request: Mapping[str, Any]) -> tuple[list[Span], int]:
