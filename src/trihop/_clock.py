@@ -43,7 +43,9 @@ class SystemClock:
     def __init__(self) -> None:
         self.random = random.Random()  # noqa: S311 - spreads load, guards no secret
         boottime = getattr(time, "CLOCK_BOOTTIME", None)
-        self._source = boottime if boottime is not None else time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else None
+        self._source = (
+            boottime if boottime is not None else time.CLOCK_MONOTONIC if hasattr(time, "CLOCK_MONOTONIC") else None
+        )
 
     def monotonic(self) -> float:
         """Seconds since boot, suspend included where the system can tell."""

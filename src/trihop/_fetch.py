@@ -1,0 +1,418 @@
+"""The download hop: fetch a result whole, page by page, and nothing but whole."""
+
+from __future__ import annotations
+
+import json as _json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import requests
+import urllib3
+
+from trihop import _semconv as semconv
+from trihop._clock import utc
+from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, sink_for, without_first_lines
+from trihop._errors import OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
+from trihop._exchange import DeadlineCut
+from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, try_later
+from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
+from trihop._poll import Poller, settle
+from trihop._run import Hop
+from trihop._session import Sent, Timeout, error_type_of
+from trihop._surface import DownloadSurface
+from trihop._template import join
+from trihop._values import Call, Ready, Reply, Result, as_call
+from trihop._verdicts import Content, Ending, Gone, LinkExpired, Pending, Transient
+
+_BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+_NOTHING = Download("result", None, 0, _memory=b"")
+_PROGRESS_EVERY_S = 0.5
+_EXTENSIONS = (
+    ("ndjson", ".ndjson"),
+    ("jsonl", ".jsonl"),
+    ("json", ".json"),
+    ("csv", ".csv"),
+    ("parquet", ".parquet"),
+    ("xml", ".xml"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a result is to be fetched.
+
+    Args:
+        surface: The judge of the replies.
+        retry: How often one request is sent again.
+        sha256: The digest in hex that it must have.
+        max_size: Bytes it may have at the most.
+        decode: Whether to undo the content encoding.
+        timeout: Of one request, as in `requests`.
+    """
+
+    surface: DownloadSurface
+    retry: RetryPolicy
+    sha256: str | None = None
+    max_size: int | None = None
+    decode: bool = True
+    timeout: Timeout = None
+
+
+class Fetch:
+    """One result on its way."""
+
+    def __init__(self, hop: Hop, poller: Poller | None, name: str, result: Result, terms: Terms) -> None:
+        self.hop = hop
+        self.run = hop.run
+        self.poller = poller
+        self.name = name
+        self.result = result
+        self.terms = terms
+        self.expected_size: int | None = result.size_bytes
+        self.content_type: str | None = None
+        self.pages = 0
+        self.refreshed = False
+        self.transferred_s = 0.0
+        self._told_s = 0.0
+        self._pauses = 0
+
+    def to(self, to: Target, *, add_extension: bool = False) -> Download:
+        """Fetch it to its place.
+
+        Raises:
+            ResultUnavailable, ResultCorrupt, SurfaceError: As named.
+            DeadlineExceeded: The deadline struck.
+            OSError: The place cannot be written to.
+        """
+        sink = sink_for(to)
+        digest = Digest(self.terms.sha256 is not None or self.result.sha256 is not None)
+        try:
+            self._fill(sink, digest)
+            self._verify(sink, digest)
+            if add_extension and isinstance(sink, PartFile) and not sink.target.suffix:
+                sink.target = sink.target.with_name(sink.target.name + _extension(self.content_type))
+            path, memory = sink.commit()
+        except BaseException:
+            sink.abort()
+            raise
+        finally:
+            self._note(sink, digest)
+        self.run.measure(semconv.DOWNLOAD_SIZE, sink.size_bytes)
+        self._tell(sink, last=True)
+        return Download(
+            self.name, path, sink.size_bytes, digest.hexdigest(), self.content_type, max(1, self.pages), _memory=memory
+        )
+
+    def _fill(self, sink: Sink, digest: Digest) -> None:
+        if self.result.at is None:
+            data = self.result.data
+            self.content_type = "application/json" if not isinstance(data, (str, bytes)) else None
+            written = (
+                data
+                if isinstance(data, bytes)
+                else data.encode()
+                if isinstance(data, str)
+                else _json.dumps(data).encode()
+            )
+            digest.update(written)
+            sink.write(written)
+            return
+        call: Call | None = as_call(self.result.at)
+        while call is not None:
+            content, reply = self._page(call, sink, digest)
+            self.pages += 1
+            following = None if content.next is None else as_call(content.next)
+            if following is not None:
+                # A page belongs to the reply that named it, and so do its credentials.
+                following = replace(
+                    following,
+                    url=join(reply.url, following.url),
+                    headers=following.headers if isinstance(content.next, Call) else call.headers,
+                    credentials=following.credentials if isinstance(content.next, Call) else call.credentials,
+                )
+                if following == call:
+                    raise self.run.error(
+                        SurfaceError,
+                        "the download surface names the same page as its next one",
+                        "Mend the surface.",
+                        reply=reply,
+                    )
+            call = following
+
+    # ---- one page
+
+    def _page(self, call: Call, sink: Sink, digest: Digest) -> tuple[Content, Reply]:
+        hop, run, terms = self.hop, self.run, self.terms
+        start_bytes, errors = sink.size_bytes, 0
+        while True:
+            sent = hop.send(_plain(call), timeout=terms.timeout, follow_all=True, stream=True)
+            hop.raise_cut(sent)
+            hint = Hint() if sent.reply is None else read_hint(sent.reply.headers, received_at=utc(run.now_ns()))
+            marks = [] if hint.readable else [semconv.MARK_HINT_UNREADABLE]
+            outcome = self._judge(sent)
+            if isinstance(outcome, Content):
+                broken = self._receive(sent, outcome, sink, digest)
+                if broken is None:
+                    hop.attempt(sent, verdict="content", marks=marks)
+                    assert sent.reply is not None
+                    return outcome, sent.reply
+                sent.error_type, sent.cause = error_type_of(broken), broken
+                came = sink.size_bytes > start_bytes
+                self._take_back(sink, start_bytes)
+                if self.result.single_use and came:
+                    hop.attempt(sent, error_type=sent.error_type, marks=marks)
+                    raise self._unavailable(
+                        f"the transfer broke off ({sent.error_type}) and the link works once only", sent
+                    )
+                outcome = Transient(sent.error_type)
+            if sent.response is not None:
+                sent.response.close()
+            match outcome:
+                case Transient():
+                    errors += 1
+                    hop.attempt(sent, error_type=outcome.reason, marks=marks)
+                    self._may_try_again(sent, outcome, errors)
+                    after = outcome.after if outcome.after is not None else hint.seconds
+                    run.pause(backoff(run.provider.pacing, errors, after, run.room_s(), run.clock.random))
+                case Pending():
+                    hop.attempt(sent, state=outcome.state, marks=marks)
+                    self._until_ready(outcome.after if outcome.after is not None else hint.seconds)
+                    if self.pages == 0:
+                        call = as_call(self.result.at or call)
+                case LinkExpired() | Gone():
+                    hop.attempt(
+                        sent,
+                        error_type=str(sent.reply.status_code) if sent.reply else None,
+                        verdict=_verdict(outcome),
+                        marks=marks,
+                    )
+                    call = self._fresh_link(call, outcome, sent)
+                case Nonsense():
+                    hop.attempt(sent, error_type="surface")
+                    raise run.error(
+                        SurfaceError,
+                        f"the download surface made no sense of HTTP {run.status_code}: {outcome.what}",
+                        "Mend the surface.",
+                        reply=sent.reply,
+                    )
+
+    def _judge(self, sent: Sent) -> DownloadOutcome:
+        if sent.reply is None:
+            return Transient(sent.error_type or "no_answer")
+        try:
+            return judge_download(sent.reply, self.result, self.terms.surface)
+        except DeadlineCut as cut:
+            self.hop.attempt(sent, error_type="deadline")
+            raise self.hop.cut_error(cut.phase, cut.asked_s) from None
+        except _BROKEN as error:
+            sent.cause = error if isinstance(error, Exception) else None
+            return Transient(error_type_of(error))
+
+    def _receive(self, sent: Sent, content: Content, sink: Sink, digest: Digest) -> Exception | None:
+        """Write the body; what broke it off, if anything did."""
+        reply, response, run = sent.reply, sent.response, self.run
+        assert reply is not None
+        assert response is not None
+        self.content_type = "application/x-ndjson" if content.items is not None else reply.headers.get("Content-Type")
+        parts = self._parts(reply, response, content)
+        try:
+            while True:
+                try:
+                    part = next(parts)
+                except StopIteration:
+                    return None
+                except DeadlineCut as cut:
+                    self.hop.attempt(sent, error_type="deadline")
+                    raise self.hop.cut_error(cut.phase, cut.asked_s) from None
+                except _BROKEN as error:
+                    return error
+                sink.write(part)
+                digest.update(part)
+                if self.terms.max_size is not None and sink.size_bytes > self.terms.max_size:
+                    self.hop.attempt(sent, error_type="too_large")
+                    raise self._unavailable(f"it is larger than max_size={self.terms.max_size} bytes", sent)
+                self._tell(sink)
+        finally:
+            response.close()
+            sent.duration_s = run.clock.monotonic() - sent.started_s
+            self.transferred_s += sent.duration_s
+
+    def _parts(self, reply: Reply, response: requests.Response, content: Content) -> Iterator[bytes]:
+        if content.items is not None:
+            return iter([b"".join(_json.dumps(item).encode() + b"\n" for item in content.items)])
+        if reply.body_was_read:
+            parts: Iterator[bytes] = iter([reply.content])
+        else:
+            self._announced(response)
+            parts = chunks(response, decode=self.terms.decode)
+        return without_first_lines(parts, content.header_lines) if self.pages and content.header_lines else parts
+
+    def _announced(self, response: requests.Response) -> None:
+        length = response.headers.get("Content-Length", "")
+        if length.isdigit() and "Content-Encoding" not in response.headers and self.pages == 0:
+            self.expected_size = self.result.size_bytes or int(length)
+
+    def _take_back(self, sink: Sink, size_bytes: int) -> None:
+        try:
+            sink.rewind(size_bytes)
+        except OSError as error:
+            raise self.run.error(
+                ResultCorrupt, f"the transfer broke off: {error}", "Pass a path, or a file object that can seek."
+            ) from None
+
+    # ---- when it is not there
+
+    def _may_try_again(self, sent: Sent, outcome: Transient, errors: int) -> None:
+        retry = self.terms.retry
+        status = None if sent.reply is None or outcome.reason != str(sent.reply.status_code) else sent.reply.status_code
+        if errors < retry.attempts and (status is None or status in retry.on or not try_later(status)):
+            return
+        times = f"{errors} times, last " if errors > 1 else ""
+        if outcome.reason == "body_truncated":
+            raise self.run.error(
+                ResultCorrupt,
+                f"the transfer broke off {times}({outcome.reason}); the length did not add up",
+                "Nothing was left at the target. Download again from error.job, or raise RetryPolicy(attempts=).",
+                cause=sent.cause,
+            )
+        raise self._unavailable(f"fetching it failed {times}with {outcome.reason}", sent)
+
+    def _until_ready(self, hint_s: float | None) -> None:
+        """The result is not there yet: poll again, as attempts on this hop."""
+        run, poller = self.run, self.poller
+        pacing = poller.pacing if poller is not None else run.provider.pacing
+        pause = next_pause(pacing, self._pauses, hint_s, run.room_s(), run.clock.random)
+        self._pauses += 1
+        run.pause(pause)
+        if poller is not None:
+            self._poll_again(poller)
+
+    def _poll_again(self, poller: Poller) -> Ready:
+        while True:
+            step = poller.ask(self.hop)
+            if isinstance(step, Pause):
+                poller.wait(step)
+                continue
+            assert isinstance(step, Ending)
+            sent = self.hop.last_sent
+            assert sent is not None
+            assert sent.reply is not None
+            ready = settle(self.run, step, sent.reply, allow_partial=True)
+            fresh = [result for result in ready.results if result.name == self.result.name]
+            if len(fresh) == 1 and fresh[0].at is not None:
+                self.result = fresh[0]
+            return ready
+
+    def _fresh_link(self, call: Call, outcome: LinkExpired | Gone, sent: Sent) -> Call:
+        """By one poll, once; a link that comes back unchanged is not asked again."""
+        before = self.result
+        if self.poller is None or self.refreshed or self.pages:
+            raise self._unavailable(f"the server says {outcome.reason}", sent)
+        self.refreshed = True
+        self._poll_again(self.poller)
+        if self.result.at == before.at or self.result.at is None:
+            raise self._unavailable(f"the server says {outcome.reason}, and a fresh poll gave the same link", sent)
+        return as_call(self.result.at)
+
+    def _unavailable(self, why: str, sent: Sent) -> OperationError:
+        run = self.run
+        error = None if sent.reply is None or sent.error_type is not None else _said_quietly(sent)
+        run.error_said(error)
+        return run.error(
+            ResultUnavailable,
+            f"the result {self.name!r} cannot be fetched: {why}{run.quoted(error)}",
+            "The job is over: poll error.job for a fresh link, or see how long the server keeps results.",
+            cause=sent.cause,
+        )
+
+    # ---- the end
+
+    def _verify(self, sink: Sink, digest: Digest) -> None:
+        found, wanted = digest.hexdigest(), self.terms.sha256 or self.result.sha256
+        if wanted is not None and found != wanted.lower():
+            raise self._corrupt(f"its sha256 is {found}, expected {wanted.lower()}")
+        size = self.result.size_bytes
+        if size is not None and size != sink.size_bytes:
+            raise self._corrupt(f"it has {sink.size_bytes} bytes, expected {size}")
+
+    def _corrupt(self, why: str) -> ResultCorrupt:
+        return self.run.error(
+            ResultCorrupt,
+            f"the result {self.name!r} is not what was announced: {why}",
+            "Nothing was left at the target; download it again.",
+        )
+
+    def _note(self, sink: Sink, digest: Digest) -> None:
+        noted = self.hop.attributes
+        noted[semconv.DOWNLOAD_SIZE] = noted.get(semconv.DOWNLOAD_SIZE, 0) + sink.size_bytes
+        noted[semconv.DOWNLOAD_PAGES] = noted.get(semconv.DOWNLOAD_PAGES, 0) + self.pages
+        noted[semconv.DOWNLOAD_RESUMES] = 0
+        if self.expected_size is not None:
+            noted[semconv.DOWNLOAD_EXPECTED_SIZE] = noted.get(semconv.DOWNLOAD_EXPECTED_SIZE, 0) + self.expected_size
+        if self.transferred_s > 0:
+            noted[semconv.DOWNLOAD_RATE] = sink.size_bytes / self.transferred_s
+        if self.refreshed:
+            noted[semconv.DOWNLOAD_LINK_REFRESHES] = 1
+        noted[semconv.DOWNLOAD_SHA256] = digest.hexdigest()
+
+    def _tell(self, sink: Sink, *, last: bool = False) -> None:
+        run = self.run
+        if run.on_event is None:
+            return
+        now_s = run.clock.monotonic()
+        if last or now_s - self._told_s >= _PROGRESS_EVERY_S:
+            self._told_s = now_s
+            run.tell("downloading", bytes_done=sink.size_bytes, bytes_total=self.expected_size)
+
+
+def fetch_into(
+    hop: Hop, poller: Poller | None, results: list[tuple[str, Result]], into: Path, terms: Terms
+) -> dict[str, Download]:
+    """Fetch several results into a folder, each under its name.
+
+    Raises:
+        As `Fetch.to`; files that were fetched before stay.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    return {
+        name: Fetch(hop, poller, name, result, terms).to(into / _file_name(name), add_extension=True)
+        for name, result in results
+    }
+
+
+def nothing() -> Download:
+    """What a job that left no result comes to in memory."""
+    return _NOTHING
+
+
+def _plain(call: Call) -> Call:
+    """Ask for the bytes as they are: lengths add up, and nothing is packed to be unpacked here."""
+    headers: dict[str, Any] = dict(call.headers or {})
+    if not any(name.lower() == "accept-encoding" for name in headers):
+        headers["Accept-Encoding"] = "identity"
+    return replace(call, headers=headers)
+
+
+def _verdict(outcome: LinkExpired | Gone) -> str:
+    return "gone" if isinstance(outcome, Gone) else "link_expired"
+
+
+def _said_quietly(sent: Sent) -> Any:
+    assert sent.reply is not None
+    try:
+        return said(sent.reply) if sent.reply.body_was_read else None
+    except _BROKEN:
+        return None
+
+
+def _extension(content_type: str | None) -> str:
+    kind = (content_type or "").partition(";")[0].lower()
+    return next((extension for sign, extension in _EXTENSIONS if sign in kind), "")
+
+
+def _file_name(name: str) -> str:
+    """A result's name as the name of a file: no separators, not hidden, never empty."""
+    return re.sub(r"[^\w.+=@ -]", "_", name).lstrip(".").strip()[:200] or "result"

@@ -1,0 +1,122 @@
+"""A provider: how to read one API's three hops, how to ask it, and how patiently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+
+from trihop._origin import origin_of
+from trihop._pacing import Budget, LongPoll, Pacing, RetryPolicy
+from trihop._surface import DownloadSurface, PollSurface, ReadJob, ReadState, SubmitSurface, whole_body
+from trihop._template import check_url, fill
+from trihop._values import Call, Job, as_call
+
+Template = str | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Everything that differs from one API to the next.
+
+    `dataclasses.replace(provider, pacing=…)` makes the variant.
+
+    Args:
+        name: Low-cardinality, such as "salesforce.query"; it is on every span.
+        submit, poll, download: How to read the three hops.
+        status: How to ask for the state; a template.
+        cancel: How to cancel the job; a template. None: the API cannot.
+        long_poll: How to ask the status monitor to hold the request.
+        idempotency: The header field that carries an idempotency key.
+        origins: Origins beside the submit's own that get the credentials.
+        grace: Seconds after the submit in which a 404 is "not visible yet".
+        pacing, budget, retry: The policies of the hops; an argument of a hop
+            overrides. `retry` is for downloads, and for submits with a key.
+    """
+
+    name: str
+    _: KW_ONLY
+    submit: SubmitSurface = field(default_factory=ReadJob)
+    poll: PollSurface = field(default_factory=ReadState)
+    download: DownloadSurface = whole_body
+    status: Template = "{status_url}"
+    cancel: Template | None = None
+    long_poll: LongPoll | None = None
+    idempotency: str | None = None
+    origins: Sequence[str] = ()
+    grace: float = 0.0
+    pacing: Pacing = field(default_factory=Pacing)
+    budget: Budget = field(default_factory=Budget)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"Provider needs a name, such as 'acme.exports', got {self.name!r}")
+        for hop in ("submit", "poll", "download"):
+            if not callable(getattr(self, hop)):
+                raise TypeError(
+                    f"Provider {self.name}: {hop}= takes a surface (ReadJob, ReadState or a function), got {getattr(self, hop)!r}"
+                )
+        for what in ("status", "cancel"):
+            template = getattr(self, what)
+            if template is None and what == "cancel":
+                continue
+            if not isinstance(template, (str, Call)):
+                raise TypeError(f"Provider {self.name}: {what}= takes a URL template or a Call, got {template!r}")
+            check_url(as_call(template).url, f"Provider {self.name}, {what}=")
+        if self.grace < 0:
+            raise ValueError(f"Provider {self.name}: grace= is seconds, 0 or more, got {self.grace}")
+        for origin in self.origins:
+            origin_of(origin)
+
+    def status_call(self, job: Job) -> Call:
+        """What a poll of this job asks.
+
+        Raises:
+            LookupError: The job lacks what the template needs.
+        """
+        return fill(as_call(self.status), job)
+
+    def cancel_call(self, job: Job) -> Call:
+        """What cancels this job.
+
+        Raises:
+            LookupError: The job lacks what the template needs.
+            ValueError: This API has no way to cancel.
+        """
+        if self.cancel is None:
+            raise ValueError(f"provider {self.name} has no way to cancel a job")
+        # A cancel that is only a URL would be a GET, which cancels nothing.
+        template = self.cancel if isinstance(self.cancel, Call) else Call("POST", self.cancel)
+        return fill(template, job)
+
+    def result_calls(self, job: Job) -> list[Call]:
+        """What the downloads of this job ask, as far as it is known without a reply."""
+        results = (
+            job.ready.results
+            if job.ready is not None
+            else self.poll.listed(job)
+            if isinstance(self.poll, ReadState)
+            else ()
+        )
+        return [as_call(result.at) for result in results if result.at is not None]
+
+    def held(self, call: Call, job: Job, seconds: float) -> Call:
+        """The status call asking the monitor to hold the request that long."""
+        if self.long_poll is None:
+            return call
+        words = {"{seconds}": str(max(1, int(seconds))), "{state}": job.state or ""}
+
+        def put(texts: dict[str, str]) -> dict[str, str]:
+            filled = {}
+            for key, value in texts.items():
+                for word, text in words.items():
+                    value = value.replace(word, text)
+                if value:
+                    filled[key] = value
+            return filled
+
+        return replace(
+            call,
+            params={**(call.params or {}), **put(dict(self.long_poll.params or {}))} or None,
+            headers={**(call.headers or {}), **put(dict(self.long_poll.headers or {}))} or None,
+        )

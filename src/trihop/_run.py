@@ -1,0 +1,613 @@
+"""One run of an operation: what its hops share, and the story they write together."""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from trihop import _semconv as semconv
+
+from trihop._deadline import Deadline
+from trihop._errors import (
+    DeadlineExceeded,
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    JobPartiallyFailed,
+    OperationError,
+    PollBudgetExhausted,
+    SubmitRejected,
+    TrihopError,
+)
+from trihop._events import Event, EventKind
+from trihop._fold import Attempt, Fold, encoded_size
+from trihop._hops import error_fields
+from trihop._pacing import Pause
+from trihop._record import OperationRecord
+from trihop._redact import redact_text, redact_url, redacted_cause
+from trihop._session import AsInRequests, Courier, Sent, Timeout
+from trihop._tracing import CLIENT, INTERNAL, TraceSpan, measure, start_operation
+from trihop._values import JSON, Call, Job, Ready
+
+if TYPE_CHECKING:
+    from trihop._clock import Clock
+    from trihop._provider import Provider
+
+log = logging.getLogger("trihop")
+Error = TypeVar("Error", bound="OperationError")
+
+_TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
+_POLLS_WITH_TRACEPARENT = 8
+
+# TELEMETRY: how each ending reads as `trihop.operation.result`; the first that fits.
+_RESULTS: tuple[tuple[type[TrihopError], str], ...] = (
+    (DeadlineExceeded, "timeout"),
+    (PollBudgetExhausted, "timeout"),
+    (JobPartiallyFailed, "partial"),
+    (JobCancelled, "cancellation"),
+    (JobExpired, "failure"),
+    (JobFailed, "failure"),
+    (SubmitRejected, "failure"),
+)
+
+
+class Run:
+    """The state of one operation while its block is open; never shared between two."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        provider: Provider,
+        courier: Courier,
+        deadline: Deadline,
+        clock: Clock,
+        key: str | None,
+        on_event: Callable[[Event], None] | None,
+        propagate: bool | None,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        self.name = name
+        self.operation_id = uuid.uuid4().hex
+        self.provider = provider
+        self.courier = courier
+        self.deadline = deadline
+        self.clock = clock
+        self.key = key
+        self.on_event = on_event
+        self.propagate = propagate
+        self.job: Job | None = None
+        self.status_code: int | None = None
+        self.polls = 0
+        self.progress: float | None = None
+        self.idempotency_key: str | None = None
+        self.submitted_s: float | None = None
+        self.submit_hint_s: float | None = None
+        self.ready: Ready | None = None
+        self.error: JSON = None
+        self.hop: Hop | None = None
+        self.last_hop: str | None = None
+        self.ending: TrihopError | None = None
+        self.last_request_url: str | None = None
+        self._last_span: TraceSpan | None = None
+        self._told: set[str] = set()
+        # One anchor for all times: spans of an operation stay inside one another
+        # even if somebody sets the wall clock meanwhile.
+        self.started_s = clock.monotonic()
+        self._anchor_ns = clock.time_ns()
+        at = deadline.at()
+        self.common: dict[str, Any] = {
+            semconv.OPERATION_NAME: name,
+            semconv.OPERATION_ID: self.operation_id,
+            semconv.PROVIDER: provider.name,
+        }
+        start = {
+            **attributes,
+            **self.common,
+            semconv.DEADLINE_AT: None if at is None else at.isoformat().replace("+00:00", "Z"),
+            semconv.DEADLINE_DURATION: None if at is None else deadline.duration_s,
+        }
+        self.root = start_operation(name, start, at_ns=self._anchor_ns)
+        self.measure(semconv.OPERATION_ACTIVE, 1)
+
+    # ---- time
+
+    def at_ns(self, monotonic_s: float) -> int:
+        """Epoch nanoseconds of an instant on the clock's monotonic time."""
+        return self._anchor_ns + int((monotonic_s - self.started_s) * 1e9)
+
+    def now_ns(self) -> int:
+        """Epoch nanoseconds now."""
+        return self.at_ns(self.clock.monotonic())
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the operation began."""
+        return self.clock.monotonic() - self.started_s
+
+    def room_s(self) -> float | None:
+        """Seconds until the deadline, None where there is none."""
+        left = self.deadline.remaining()
+        return None if math.isinf(left) else left
+
+    def check_deadline(self) -> None:
+        """Raise if the deadline has passed, before anything is sent.
+
+        Raises:
+            DeadlineExceeded: It has.
+        """
+        if self.deadline.remaining() <= 0:
+            raise self.deadline_exceeded("between", "the deadline passed before the next request")
+
+    def pause(self, pause: Pause) -> None:
+        """Sleep, or refuse a pause that leaves no time for a further request.
+
+        Raises:
+            DeadlineExceeded: The pause does not fit; `asked` and `remaining` say by how much.
+        """
+        hop = self.hop
+        if not self.deadline.fits(pause.seconds):
+            if hop is not None:
+                hop.fold.wait_refused(pause.seconds)
+            left = max(0.0, self.deadline.remaining())
+            who = "the server asked for" if pause.reason == "hint" else f"the next {pause.reason} pause is"
+            raise self.deadline_exceeded(
+                "wait", f"{who} {pause.seconds:g} s and {left:g} s are left", asked=pause.seconds
+            )
+        self.tell("waiting", next_poll_in=pause.seconds)
+        before_s = self.clock.monotonic()
+        self.clock.sleep(pause.seconds)
+        if hop is not None:
+            slept_s = self.clock.monotonic() - before_s
+            hop.fold.wait(slept_s, pause.reason)
+            hop.fold.wait_overrun(slept_s - pause.seconds)
+            hop.late = slept_s - pause.seconds > 1.0
+        self.measure(semconv.POLL_WAIT_DURATION, pause.seconds, {semconv.WAIT_REASON: pause.reason}, provider=False)
+
+    # ---- the story
+
+    def record(self) -> OperationRecord:
+        """The operation as it stands."""
+        return OperationRecord(
+            self.name,
+            self.operation_id,
+            self.key,
+            self.root.trace_id,
+            self.last_hop,
+            self.job,
+            self.status_code,
+            self.polls,
+            self.elapsed_s,
+        )
+
+    def tell(self, kind: EventKind, **more: Any) -> None:
+        """Report progress; a listener that fails is told once and heard no more."""
+        if self.on_event is None:
+            return
+        event = Event(
+            kind,
+            self.name,
+            self.operation_id,
+            self.key,
+            self.last_hop,
+            None if self.job is None else self.job.id,
+            None if self.job is None else self.job.state,
+            self.polls,
+            self.elapsed_s,
+            progress=self.progress,
+        )
+        try:
+            self.on_event(replace(event, **more))
+        except Exception:
+            log.exception("operation %s: on_event failed; it is not called again", self.name)
+            self.on_event = None
+
+    def warn_once(self, about: str, message: str) -> None:
+        """Log a warning the first time it is due in this operation."""
+        if about not in self._told:
+            self._told.add(about)
+            log.warning("operation %s: %s", self.name, message)
+
+    def measure(
+        self, name: str, value: float, attributes: Mapping[str, Any] | None = None, *, provider: bool = True
+    ) -> None:
+        """Record one measurement under the operation's name."""
+        own = {semconv.OPERATION_NAME: self.name, **({semconv.PROVIDER: self.provider.name} if provider else {})}
+        measure(name, value, {**own, **(attributes or {})}, self.root)
+
+    # ---- endings
+
+    def error(
+        self, kind: type[Error], what: str, then: str, *, cause: BaseException | None = None, **more: Any
+    ) -> Error:
+        """An error that tells the operation's story; nothing in it has a secret.
+
+        Args:
+            kind: Its class.
+            what: What happened.
+            then: What the caller can do next.
+            cause: What was raised below; a redacted copy is kept.
+            more: Attributes of the class.
+        """
+        error = kind(redact_text(what, known=self.secrets()), self.record(), then)
+        if cause is not None:
+            error.cause = redacted_cause(cause, self.secrets())
+        for name, value in more.items():
+            setattr(error, name, value)
+        return error
+
+    def error_said(self, error: JSON) -> None:
+        """Keep what the server said went wrong, for the root span."""
+        if error is not None:
+            self.error = error
+
+    def quoted(self, error: JSON) -> str:
+        """What the server said, to go behind a message; empty where it said nothing."""
+        code, message = error_fields(error)
+        words = message if message is not None else code
+        if words is None:
+            return ""
+        prefix = f"{code}: " if code is not None and not words.startswith(code) else ""
+        return ": " + redact_text(f"{prefix}{words}", limit=256, known=self.secrets())
+
+    def deadline_exceeded(self, phase: str, what: str, *, asked: float | None = None) -> DeadlineExceeded:
+        """The error for a deadline that struck, or that a pause would overrun."""
+        at = self.deadline.at()
+        when = (
+            f"no result by {at:%Y-%m-%dT%H:%M:%SZ}"
+            if at is not None and self.deadline.remaining() <= 0
+            else "no result in time"
+        )
+        state = (
+            f", last state {self.job.state!r} after {self.polls} polls"
+            if self.job is not None and self.job.state
+            else ""
+        )
+        return self.error(
+            DeadlineExceeded,
+            f"{when}: {what}{state} (deadline {self.deadline.duration_s:g} s)",
+            self.still_running(),
+            phase=phase,
+            asked=asked,
+            remaining=max(0.0, self.deadline.remaining()),
+        )
+
+    def still_running(self) -> str:
+        """What next, where we stopped waiting."""
+        if self.job is None:
+            return "Nothing is known of a job; see whether one was started before submitting again."
+        return "The job may still finish: poll error.job in a new operation to wait on, or cancel it."
+
+    def secrets(self) -> list[str]:
+        """Texts of the session that must never be shown, wherever they turn up."""
+        session, options = self.courier.session, self.courier.options
+        found: list[str] = [str(value) for name, value in session.headers.items() if name.lower() not in _PLAIN_HEADERS]
+        for auth in (session.auth, options.get("auth")):
+            found += [str(part) for part in auth] if isinstance(auth, tuple) else []
+        found += [str(cookie.value) for cookie in session.cookies]
+        if isinstance(session.params, Mapping):
+            found += [str(value) for value in session.params.values()]
+        found += self.courier.written_secrets
+        # "Bearer abc": the token alone is a secret, too.
+        return [part for value in found for part in {value, *value.split()} if len(part) >= 6]
+
+    # ---- hops
+
+    @contextmanager
+    def in_hop(self, name: str, call: Call | None, *, leave_open: bool = False) -> Iterator[Hop]:
+        """Open a hop for the block; an error that leaves it ends the hop as failed."""
+        hop = self.open_hop(name, call)
+        try:
+            yield hop
+        except TrihopError as error:
+            self.ending = error
+            hop.fail(error)
+            self.close_hop()
+            raise
+        except BaseException:
+            self.close_hop()
+            raise
+        if not leave_open:
+            self.close_hop()
+
+    def open_hop(self, name: str, call: Call | None) -> Hop:
+        """Close what is open and open the next hop."""
+        self.close_hop()
+        self.last_hop = name
+        self.hop = Hop(self, name, call, self._last_span)
+        return self.hop
+
+    def close_hop(self) -> None:
+        """End the open hop's span, if one is open."""
+        if self.hop is not None:
+            self.hop.end()
+            self._last_span = self.hop.span
+            self.hop = None
+
+    def cancel(self, call: Call, *, timeout: Timeout) -> Sent:
+        """Send a cancel: a plain request, no hop of the triangle."""
+        self.check_deadline()
+        attributes = {
+            **self.common,
+            semconv.HOP: "request",
+            semconv.JOB_ID: self.job and self.job.id,
+            **_http_attributes(call),
+        }
+        span = self.root.child(call.method.upper(), CLIENT, attributes, at_ns=self.now_ns())
+        sent = self.courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)
+        status = None if sent.reply is None else sent.reply.status_code
+        span.set({semconv.HTTP_RESPONSE_STATUS_CODE: status, semconv.ERROR_TYPE: sent.error_type})
+        span.end(self.now_ns())
+        return sent
+
+    def close(self, exception: BaseException | None) -> None:
+        """End the root, and say how the operation came out."""
+        ending = exception if exception is not None else self.ending
+        self.close_hop()
+        result, failed = _result_of(ending, exception, self.ready)
+        code, message = error_fields(self.error)
+        counts = self.ready.counts if self.ready is not None else None
+        total, bad = _counts(counts)
+        left = self.deadline.remaining()
+        self.root.set(
+            {
+                semconv.OPERATION_RESULT: result,
+                semconv.OPERATION_ENDED_IN: None if result == "success" else self.last_hop,
+                semconv.OPERATION_POLLS: self.polls,
+                semconv.OPERATION_SEGMENTS: 1,
+                semconv.JOB_ID: None if self.job is None else self.job.id,
+                semconv.JOB_STATE: None if self.job is None or self.job.state is None else self.job.state[:64],
+                semconv.JOB_ERROR_CODE: code and redact_text(code, limit=64, known=self.secrets()),
+                semconv.JOB_ERROR_MESSAGE: message and redact_text(message, limit=256, known=self.secrets()),
+                semconv.JOB_ITEMS_TOTAL: total,
+                semconv.JOB_ITEMS_FAILED: bad,
+                semconv.DEADLINE_REMAINING: None if math.isinf(left) else left,
+                semconv.DEADLINE_PHASE: ending.phase if isinstance(ending, DeadlineExceeded) else None,
+            }
+        )
+        error_type = None
+        if failed and exception is not None:
+            error_type = error_type_of(exception)
+            self.root.fail(error_type, redact_text(_first_words(exception), limit=256, known=self.secrets()))
+        self.root.end(self.now_ns())
+        outcome = {semconv.OPERATION_RESULT: result}
+        self.measure(semconv.OPERATION_ACTIVE, -1)
+        self.measure(semconv.OPERATION_DURATION, self.elapsed_s, {**outcome, semconv.ERROR_TYPE: error_type})
+        if not math.isinf(left) and self.deadline.duration_s > 0:
+            self.measure(semconv.OPERATION_DEADLINE_UTILIZATION, self.elapsed_s / self.deadline.duration_s, outcome)
+        if exception is None:
+            self.tell("finished")
+        else:
+            self.tell("ended", message=redact_text(_first_words(exception), known=self.secrets()))
+
+
+class Hop:
+    """One hop while it lasts: its span, and the fold of its attempts."""
+
+    def __init__(self, run: Run, name: str, call: Call | None, after: TraceSpan | None) -> None:
+        self.run = run
+        self.name = name
+        self.fold = Fold()
+        self.late = False
+        self.sends = 0
+        self.last_sent: Sent | None = None
+        self.attributes: dict[str, Any] = {}
+        start = {
+            **run.common,
+            semconv.HOP: name,
+            semconv.JOB_ID: None if run.job is None else run.job.id,
+            **(_http_attributes(call) if call is not None else {}),
+        }
+        at_ns = run.now_ns()
+        kind = INTERNAL if name == "poll" or call is None else CLIENT
+        self.span = run.root.child(f"{name} {run.name}", kind, start, at_ns=at_ns, after=after)
+        self._beside = dict(start)
+        self._started_ns = at_ns
+
+    def send(
+        self,
+        call: Call,
+        *,
+        body: AsInRequests | None = None,
+        timeout: Timeout = None,
+        follow_all: bool = False,
+        stream: bool = False,
+        repeat: bool = False,
+    ) -> Sent:
+        """Send one request of this hop.
+
+        Raises:
+            DeadlineExceeded: The deadline had passed; nothing was sent.
+        """
+        run = self.run
+        run.check_deadline()
+        self.sends += 1
+        traced = (
+            run.propagate if run.propagate is not None else self.name != "poll" or self.sends <= _POLLS_WITH_TRACEPARENT
+        )
+        sent = run.courier.send(
+            call,
+            quiet=self.span.sending,
+            body=body,
+            headers=self.span.headers() if traced else None,
+            timeout=timeout,
+            follow_all=follow_all,
+            stream=stream,
+            repeat=repeat,
+        )
+        self.last_sent = sent
+        if sent.reply is not None:
+            run.status_code = sent.reply.status_code
+        self._measure_exchange(call, sent)
+        return sent
+
+    def attempt(
+        self,
+        sent: Sent,
+        *,
+        error_type: str | None = None,
+        state: str | None = None,
+        verdict: str | None = None,
+        marks: list[str] | None = None,
+    ) -> None:
+        """Fold one exchange in, as soon as it is judged."""
+        run = self.run
+        marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
+        self.late = False
+        reply = sent.reply
+        headers = None
+        if reply is not None and (error_type is not None or marks or verdict is not None):
+            headers = {
+                name: redact_text(value, limit=256) for name in _TOLD_HEADERS if (value := reply.headers.get(name))
+            }
+        self.fold.add(
+            Attempt(
+                self.fold.attempts + 1,
+                run.at_ns(sent.started_s),
+                sent.duration_s,
+                None if reply is None else reply.status_code,
+                state,
+                error_type,
+                verdict,
+                ",".join(marks) if marks else None,
+                headers=headers,
+            )
+        )
+        if self.name == "poll":
+            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: error_type})
+
+    def _measure_exchange(self, call: Call, sent: Sent) -> None:
+        if sent.error_type == "deadline" and not sent.left:
+            return
+        address = _address(sent.url)
+        status = None if sent.reply is None else sent.reply.status_code
+        error_type = sent.error_type or (str(status) if status is not None and status >= 400 else None)
+        labels = {
+            semconv.HTTP_REQUEST_METHOD: call.method.upper(),
+            **address,
+            semconv.HTTP_RESPONSE_STATUS_CODE: status,
+            semconv.ERROR_TYPE: error_type,
+        }
+        measure(semconv.HTTP_CLIENT_REQUEST_DURATION, sent.duration_s, labels, self.run.root)
+
+    def raise_cut(self, sent: Sent) -> None:
+        """Turn a deadline that struck inside an exchange into the error it is.
+
+        Raises:
+            DeadlineExceeded: It did.
+        """
+        if sent.cut is None:
+            return
+        self.attempt(sent, error_type="deadline")
+        raise self.cut_error(sent.cut.phase, sent.cut.asked_s)
+
+    def cut_error(self, phase: str, asked_s: float | None = None) -> DeadlineExceeded:
+        """The error for a deadline that struck inside an exchange."""
+        if asked_s is not None:
+            self.fold.wait_refused(asked_s)
+            left = max(0.0, self.run.deadline.remaining())
+            return self.run.deadline_exceeded(
+                phase, f"a retry mounted on the session would wait {asked_s:g} s and {left:g} s are left", asked=asked_s
+            )
+        return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
+
+    def fail(self, error: TrihopError) -> None:
+        """Mark this hop as the one that ended the operation."""
+        self.span.fail(
+            error_type_of(error), redact_text(error.what if hasattr(error, "what") else str(error), limit=256)
+        )
+
+    def end(self) -> None:
+        """Write what the attempts came to, and end the span."""
+        run, fold = self.run, self.fold
+        attributes = dict(self.attributes)
+        if run.job is not None:
+            attributes[semconv.JOB_ID] = run.job.id
+        if self.name == "poll":
+            attributes |= {semconv.JOB_STATE: None if run.job is None or run.job.state is None else run.job.state[:64]}
+            attributes[semconv.HTTP_RESPONSE_STATUS_CODE] = run.status_code
+        else:
+            sent = self.last_sent
+            attributes[semconv.HTTP_RESPONSE_STATUS_CODE] = (
+                None if sent is None or sent.reply is None else sent.reply.status_code
+            )
+            resends = fold.attempts - 1
+            attributes[semconv.HTTP_REQUEST_RESEND_COUNT] = resends if resends > 0 and self.name == "submit" else None
+        if self.span.recording:
+            given = {name: value for name, value in attributes.items() if value is not None}
+            fold.beside_bytes = 700 + encoded_size(
+                {**{k: v for k, v in self._beside.items() if v is not None}, **given}
+            )
+            if self.name == "poll":
+                given |= fold.attributes()
+            self.span.set(given)
+            self.span.attempts(fold)
+        self.span.end(max(run.now_ns(), self._started_ns))
+
+
+_PLAIN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type"})
+_PHASES = {
+    "connect": "connecting",
+    "tls": "in the TLS handshake",
+    "headers": "before its reply",
+    "body": "in the body of its reply",
+}
+
+
+def _address(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: port}
+
+
+def _http_attributes(call: Call) -> dict[str, Any]:
+    return {
+        semconv.HTTP_REQUEST_METHOD: call.method.upper(),
+        **_address(call.url),
+        semconv.URL_FULL: redact_url(call.url),
+    }
+
+
+def error_type_of(error: BaseException) -> str:
+    """`error.type`: the bare class for ours, the qualified name for the caller's own."""
+    if isinstance(error, TrihopError):
+        return type(error).__name__
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _result_of(ending: BaseException | None, exception: BaseException | None, ready: Ready | None) -> tuple[str, bool]:
+    """The result's word, and whether the root is an error."""
+    if ending is None:
+        return ("partial" if ready is not None and not ready.complete else "success"), False
+    for kind, word in _RESULTS:
+        if isinstance(ending, kind):
+            return word, exception is not None
+    if isinstance(ending, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        return "cancellation", False
+    return "error", exception is not None
+
+
+def _first_words(exception: BaseException) -> str:
+    what = getattr(exception, "what", None)
+    return what if isinstance(what, str) else f"{type(exception).__name__}: {exception}"
+
+
+def _counts(counts: JSON) -> tuple[int | None, int | None]:
+    """Total and failed items, where the counts say so in the usual words."""
+    if not isinstance(counts, Mapping):
+        return None, None
+    numbers = {
+        str(name).casefold(): value
+        for name, value in counts.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+    bad = [numbers[name] for name in ("failed", "errored", "numberrecordsfailed", "failures") if name in numbers]
+    total = next((numbers[name] for name in ("total", "numberrecordsprocessed", "processed") if name in numbers), None)
+    return total, sum(bad) if bad else None

@@ -1,0 +1,345 @@
+"""Surfaces: how one API shows a hop, as tables of words and paths or as functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from trihop._template import check_url, fill
+from trihop._values import JSON, Call, Job, Reply, Result, as_call
+from trihop._verdicts import (
+    Accepted,
+    Ambiguous,
+    Cancelled,
+    Content,
+    DownloadVerdict,
+    Ending,
+    Expired,
+    Failed,
+    Partial,
+    Pending,
+    PollVerdict,
+    Rejected,
+    SubmitVerdict,
+    Succeeded,
+    Transient,
+)
+
+if TYPE_CHECKING:
+    from jmespath.parser import ParsedResult
+
+Reader = Callable[[Reply], Any]
+Field = str | Reader
+Surface = TypeVar("Surface", bound=Callable[..., Any])
+
+
+class SubmitSurface(Protocol):
+    """Reads the answer to a submit."""
+
+    def __call__(self, reply: Reply, /) -> SubmitVerdict:
+        """Whether there is a job, and where."""
+        ...
+
+
+class PollSurface(Protocol):
+    """Reads the answer to a poll."""
+
+    def __call__(self, reply: Reply, job: Job, /) -> PollVerdict:
+        """Whether the job is over, and how it ended."""
+        ...
+
+
+class DownloadSurface(Protocol):
+    """Reads the answer to a download, before its body."""
+
+    def __call__(self, reply: Reply, result: Result, /) -> DownloadVerdict:
+        """Whether this is the result."""
+        ...
+
+
+def accepts(*statuses: int) -> Callable[[Surface], Surface]:
+    """Show a surface replies with these statuses too, which the engine judges itself otherwise."""
+    if not statuses or not all(isinstance(status, int) and 100 <= status <= 599 for status in statuses):
+        raise ValueError(f"accepts() takes HTTP statuses, such as accepts(400, 404), got {statuses!r}")
+
+    def mark(surface: Surface) -> Surface:
+        surface.accept = frozenset(statuses)  # type: ignore[attr-defined]
+        return surface
+
+    return mark
+
+
+def accepted(surface: object, status: int) -> bool:
+    """Whether a surface asked to see this status."""
+    return status in getattr(surface, "accept", ())
+
+
+# ---- readers of one field
+
+
+def header(*names: str) -> Callable[[Reply], str | None]:
+    """Read the first of these header fields that is there."""
+
+    def read_header(reply: Reply) -> str | None:
+        return next((value for name in names if (value := reply.headers.get(name)) is not None), None)
+
+    return read_header
+
+
+def xml(tag: str) -> Callable[[Reply], str | None]:
+    """Read the text of the first XML element with this local name, whatever its namespace."""
+
+    def read_xml(reply: Reply) -> str | None:
+        for element in reply.xml().iter():
+            if element.tag == tag or element.tag.endswith("}" + tag):
+                return "".join(element.itertext()).strip()
+        return None
+
+    return read_xml
+
+
+def text(reply: Reply) -> str:
+    """Read the whole body as text, without the white space around it."""
+    return reply.text.strip()
+
+
+def reader(spec: Field, where: str) -> Reader:
+    """A function for a field: a JMESPath (jmespath.org) becomes one, a callable is one.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It is not valid JMESPath.
+    """
+    if callable(spec):
+        return spec
+    if not isinstance(spec, str):
+        raise TypeError(f"{where}: expected a JMESPath or a function of the reply, got {spec!r}")
+    import jmespath
+
+    try:
+        path: ParsedResult = jmespath.compile(spec)
+    except jmespath.exceptions.JMESPathError as error:
+        raise ValueError(f"{where}: {spec!r} is not valid JMESPath: {error}") from None
+    return lambda reply: path.search(reply.json())
+
+
+def _readers(table: object, names: Iterable[str]) -> dict[str, Reader]:
+    kind = type(table).__name__
+    specs = ((name, getattr(table, name)) for name in names)
+    return {name: reader(spec, f"{kind}({name}=)") for name, spec in specs if spec is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJob:
+    """A submit surface as a table of fields.
+
+    Args:
+        id: The job's id.
+        status_url: Its status monitor, relative to the reply; None where the
+            provider's `status` template builds it from the id.
+        after: Seconds to wait before the first poll; the `Retry-After` header
+            is read without being asked for.
+        memo: Fields that later hops need, by name.
+        rejected: An error inside a reply of 200; empty or null is none.
+        accept: Statuses beyond 2xx and 301-303 to be shown.
+    """
+
+    id: Field | None = None
+    status_url: Field | None = header("Operation-Location", "Azure-AsyncOperation", "Location", "Content-Location")
+    after: Field | None = field(default=None, kw_only=True)
+    memo: Mapping[str, Field] = field(default_factory=dict, kw_only=True)
+    rejected: Field | None = field(default=None, kw_only=True)
+    accept: Sequence[int] = field(default=(), kw_only=True)
+    _read: Mapping[str, Reader] = field(init=False, repr=False, compare=False)
+    _memo: Mapping[str, Reader] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_read", _readers(self, ("id", "status_url", "after", "rejected")))
+        object.__setattr__(
+            self, "_memo", {name: reader(spec, f"ReadJob(memo={name}=)") for name, spec in self.memo.items()}
+        )
+
+    def __call__(self, reply: Reply) -> SubmitVerdict:
+        """`Accepted`, or `Rejected` where the `rejected` field says so."""
+        found = {name: read(reply) for name, read in self._read.items()}
+        if found.get("rejected"):
+            return Rejected(found["rejected"])
+        return Accepted(
+            _text_or_none(found.get("id")),
+            _text_or_none(found.get("status_url")),
+            after=_number_or_none(found.get("after")),
+            memo={name: read(reply) for name, read in self._memo.items()},
+        )
+
+
+_WORD_KINDS = ("pending", "succeeded", "failed", "cancelled", "expired", "ambiguous")
+_ENDINGS: Mapping[str, type[Ending]] = {
+    "succeeded": Succeeded,
+    "failed": Failed,
+    "cancelled": Cancelled,
+    "expired": Expired,
+    "ambiguous": Ambiguous,
+}
+_IGNORED_IN_WORDS = str.maketrans("", "", " -_")
+
+
+def folded(word: str) -> str:
+    """A state word without regard to case, space, `-` and `_`."""
+    return word.casefold().translate(_IGNORED_IN_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """A poll surface as a table of words.
+
+    A word that is not listed is pending and marked, never success. No word is no
+    answer. A succeeded word with `bad_items` above 0 is `Partial`, or `Failed`
+    where `good_items` is 0.
+
+    Args:
+        state: The field with the server's word.
+        pending, succeeded, failed, cancelled, expired, ambiguous: Words, compared
+            without regard to case, space, `-` and `_`.
+        results: A field with one URL or several, a function that returns
+            `Result`s, or a list of `Result`s whose places are templates.
+        data: The field with the result itself.
+        error: Why it failed.
+        counts: How many items went which way.
+        good_items, bad_items: Two of those counts.
+        progress: Percent done.
+        message: What the server says about it.
+        after: Seconds to wait; `Retry-After` is read without being asked for.
+        transient: An error inside a reply of 200 that a later poll may cure;
+            empty or null is none.
+        accept: Statuses beyond 2xx and 301-303 to be shown.
+    """
+
+    state: Field = "status"
+    pending: Iterable[str] = field(default=(), kw_only=True)
+    succeeded: Iterable[str] = field(default=(), kw_only=True)
+    failed: Iterable[str] = field(default=(), kw_only=True)
+    cancelled: Iterable[str] = field(default=(), kw_only=True)
+    expired: Iterable[str] = field(default=(), kw_only=True)
+    ambiguous: Iterable[str] = field(default=(), kw_only=True)
+    results: Field | Sequence[Result] = field(default=(), kw_only=True)
+    data: Field | None = field(default=None, kw_only=True)
+    error: Field | None = field(default=None, kw_only=True)
+    counts: Field | None = field(default=None, kw_only=True)
+    good_items: Field | None = field(default=None, kw_only=True)
+    bad_items: Field | None = field(default=None, kw_only=True)
+    progress: Field | None = field(default=None, kw_only=True)
+    message: Field | None = field(default=None, kw_only=True)
+    after: Field | None = field(default=None, kw_only=True)
+    transient: Field | None = field(default=None, kw_only=True)
+    accept: Sequence[int] = field(default=(), kw_only=True)
+    _words: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    _read: Mapping[str, Reader] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        words: dict[str, str] = {}
+        for kind in _WORD_KINDS:
+            listed = getattr(self, kind)
+            if isinstance(listed, str):
+                raise TypeError(f"ReadState({kind}=) takes words, such as {{{listed!r}}}, got the str {listed!r}")
+            for word in listed:
+                if words.setdefault(folded(word), kind) != kind:
+                    raise ValueError(f"ReadState lists {word!r} as {words[folded(word)]} and as {kind}")
+        object.__setattr__(self, "_words", words)
+        optional = ("data", "error", "counts", "good_items", "bad_items", "progress", "message", "after", "transient")
+        read = _readers(self, ("state", *optional))
+        if isinstance(self.results, str) or callable(self.results):
+            read["results"] = reader(self.results, "ReadState(results=)")
+        else:
+            for result in self.results:
+                if not isinstance(result, Result):
+                    raise TypeError(f"ReadState(results=) lists Results, got {result!r}")
+                if result.at is not None:
+                    check_url(as_call(result.at).url, "ReadState(results=)")
+        object.__setattr__(self, "_read", read)
+
+    def __call__(self, reply: Reply, job: Job) -> PollVerdict:
+        """`Pending`, `Transient` or an ending."""
+        if transient := self._get("transient", reply):
+            return Transient(str(transient), after=_number_or_none(self._get("after", reply)))
+        word = self._read["state"](reply)
+        if word is None or word == "":
+            return Transient("no_state")
+        state = str(word).lower() if isinstance(word, bool) else str(word)
+        kind = self._words.get(folded(state))
+        message = _text_or_none(self._get("message", reply))
+        if kind is None or kind == "pending":
+            return Pending(
+                state,
+                after=_number_or_none(self._get("after", reply)),
+                progress=_number_or_none(self._get("progress", reply)),
+                message=message,
+                known=kind is not None,
+            )
+        return self._outcome(kind, reply)(
+            state,
+            results=self._results(reply, job),
+            counts=self._counts(reply),
+            error=self._get("error", reply),
+            message=message,
+        )
+
+    def _get(self, name: str, reply: Reply) -> JSON:
+        read = self._read.get(name)
+        return None if read is None else read(reply)
+
+    def _counts(self, reply: Reply) -> JSON:
+        """As the server gave them, else the two that were named."""
+        if "counts" in self._read:
+            return self._get("counts", reply)
+        found = {"succeeded": self._get("good_items", reply), "failed": self._get("bad_items", reply)}
+        return {name: count for name, count in found.items() if count is not None} or None
+
+    def _outcome(self, kind: str, reply: Reply) -> type[Ending]:
+        if kind == "succeeded" and (_number_or_none(self._get("bad_items", reply)) or 0) > 0:
+            good = _number_or_none(self._get("good_items", reply))
+            return Failed if good == 0 else Partial
+        return _ENDINGS[kind]
+
+    def _results(self, reply: Reply, job: Job) -> tuple[Result, ...]:
+        found: list[Result] = []
+        read = self._read.get("results")
+        if read is not None:
+            value = read(reply)
+            for one in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
+                found.append(one if isinstance(one, Result) else Result(str(one)))
+        else:
+            found.extend(self.listed(job))
+        if "data" in self._read and (data := self._get("data", reply)) is not None:
+            found.append(Result(data=data))
+        return tuple(found)
+
+    def listed(self, job: Job) -> list[Result]:
+        """The listed results with their templates filled."""
+        if isinstance(self.results, str) or callable(self.results):
+            return []
+        return [_filled(result, job) for result in self.results]
+
+
+def _filled(result: Result, job: Job) -> Result:
+    if result.at is None:
+        return result
+    return replace(result, at=fill(as_call(result.at), job))
+
+
+def whole_body(reply: Reply, result: Result) -> DownloadVerdict:
+    """The reply is the result; 202 means that it is not there yet."""
+    return Pending("not ready") if reply.status_code == 202 else Content()
+
+
+def _text_or_none(value: JSON) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
+def _number_or_none(value: JSON) -> float | None:
+    """A finite number, also from a text such as "42" or "42 %"."""
+    if value is None or isinstance(value, bool):
+        return None
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*%?\s*", str(value)[:40])
+    return float(match.group(1)) if match else None

@@ -1,0 +1,307 @@
+"""What is asked, what came back, what is known: frozen values, compared by content.
+
+Their `repr` never shows a credential or a signed link, because a traceback, a
+log line or a debugger may print any of them.
+"""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from requests.structures import CaseInsensitiveDict
+from requests.utils import parse_header_links
+
+from trihop._redact import redact_headers, redact_url
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from xml.etree.ElementTree import Element
+
+JSON = Any
+Credentials = Literal["origin", "always", "never"]
+
+
+class Garbled(ValueError):
+    """A body that is not what its reader expected; `kind` is its `error.type`."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(kind, what)
+        self.kind = kind
+        self.what = what
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Call:
+    """A request as a value.
+
+    In a provider its texts are templates: `{id} {status_url} {submit_url}
+    {state} {memo.x}` are replaced, in the URL and inside params, headers, json
+    and data.
+
+    Args:
+        method: An HTTP method.
+        url: Absolute, or a relative reference (RFC 3986).
+        params: Query parameters, added to those of the URL.
+        headers: Header fields.
+        json: A JSON body.
+        data: A form (mapping) or a body (text, bytes).
+        credentials: "origin" sends the session's credentials to the API's own
+            origin and those named in `origins=`; "always" sends them wherever
+            the call goes; "never" sends none.
+    """
+
+    method: str
+    url: str
+    _: KW_ONLY
+    params: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    json: JSON = None
+    data: Mapping[str, str] | str | bytes | None = None
+    credentials: Credentials = "origin"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, str) or not self.method:
+            raise TypeError(
+                f"Call needs a method and a URL, such as Call('GET', '/jobs/1'), got method {self.method!r}"
+            )
+        if not isinstance(self.url, str):
+            raise TypeError(f"Call needs its URL as a str, got {type(self.url).__name__}")
+        if self.credentials not in ("origin", "always", "never"):
+            raise ValueError(f"credentials is 'origin', 'always' or 'never', got {self.credentials!r}")
+
+    def __repr__(self) -> str:
+        return f"Call({self.method!r}, {redact_url(self.url)!r})"
+
+
+class Reply:
+    """One answer, with the names that `requests.Response` uses.
+
+    Args:
+        status_code: The HTTP status.
+        body: A JSON value for the content; for tests, instead of `content`.
+        headers: Header fields, read without regard to case.
+        url: The URL that answered, after redirects.
+        content: The body as bytes, content encoding undone.
+    """
+
+    __slots__ = ("_content", "_json", "_load", "headers", "status_code", "url")
+
+    def __init__(
+        self,
+        status_code: int = 200,
+        body: JSON = None,
+        *,
+        headers: Mapping[str, str] = {},  # noqa: B006 - read only
+        url: str = "",
+        content: bytes = b"",
+    ) -> None:
+        self.status_code = status_code
+        self.headers: Mapping[str, str] = (
+            headers if isinstance(headers, CaseInsensitiveDict) else CaseInsensitiveDict(headers)
+        )
+        self.url = url
+        self._load: Callable[[], bytes] | None = None
+        self._content = content if body is None else _json.dumps(body).encode()
+        self._json: JSON = Ellipsis
+
+    @classmethod
+    def streamed(cls, status_code: int, headers: Mapping[str, str], url: str, load: Callable[[], bytes]) -> Reply:
+        """A reply whose body is read by the first look at it."""
+        reply = cls(status_code, headers=headers, url=url)
+        reply._load = load
+        return reply
+
+    @property
+    def content(self) -> bytes:
+        """The body."""
+        if self._load is not None:
+            self._content, self._load = self._load(), None
+        return self._content
+
+    @property
+    def body_was_read(self) -> bool:
+        """Whether somebody looked at the body."""
+        return self._load is None
+
+    @property
+    def text(self) -> str:
+        """The body as text: the charset of the content type, else UTF-8."""
+        content_type = self.headers.get("Content-Type", "")
+        _, _, charset = content_type.lower().partition("charset=")
+        try:
+            return self.content.decode(charset.split(";")[0].strip("\"' ") or "utf-8", errors="replace")
+        except LookupError:
+            return self.content.decode("utf-8", errors="replace")
+
+    def json(self) -> JSON:
+        """The body as JSON.
+
+        Raises:
+            ValueError: It is not JSON (an empty body is not).
+        """
+        if self._json is Ellipsis:
+            try:
+                self._json = _json.loads(self.content)
+            except (ValueError, RecursionError):
+                kind = self.headers.get("Content-Type", "no content type").split(";")[0]
+                raise Garbled("not_json", f"the body is not JSON ({len(self.content)} bytes of {kind})") from None
+        return self._json
+
+    def xml(self) -> Element:
+        """The body as XML; entities are refused, so no body grows as it is read.
+
+        Raises:
+            ValueError: It is not XML, or declares entities.
+        """
+        from xml.etree.ElementTree import ParseError, XMLParser, fromstring  # noqa: S405 - entities are refused below
+
+        def refuse(*_: object) -> None:
+            raise Garbled("not_xml", "the body is XML that declares entities")
+
+        parser = XMLParser()  # noqa: S314
+        parser.parser.EntityDeclHandler = refuse  # type: ignore[attr-defined]
+        try:
+            return fromstring(self.content, parser)  # noqa: S314
+        except (ParseError, LookupError):
+            raise Garbled("not_xml", f"the body is not XML ({len(self.content)} bytes)") from None
+
+    @property
+    def links(self) -> dict[str, dict[str, str]]:
+        """The `Link` header by relation (RFC 8288), as `requests` has it."""
+        value = self.headers.get("Link")
+        return {link.get("rel") or link["url"]: link for link in parse_header_links(value)} if value else {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reply):
+            return NotImplemented
+        mine = (self.status_code, self.headers, self.url, self.content)
+        return mine == (other.status_code, other.headers, other.url, other.content)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        size = f"{len(self._content)} bytes" if self.body_was_read else "body unread"
+        return (
+            f"Reply({self.status_code}, {size}, headers={redact_headers(self.headers)!r}, url={redact_url(self.url)!r})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Job:
+    """The server's part of an operation.
+
+    Args:
+        id: The id the server gave, if it gave one.
+        status_url: Where its state is asked for, absolute.
+        submit_url: Where the submit was answered, after redirects.
+        submit_method: How it was submitted.
+        state: The server's own word for where it stands.
+        memo: What the submit's or a poll's surface wanted kept.
+        ready: Its ending, where the submit's reply already brought it.
+    """
+
+    id: str | None = None
+    status_url: str | None = None
+    submit_url: str | None = None
+    submit_method: str = "POST"
+    state: str | None = None
+    memo: Mapping[str, JSON] = field(default_factory=dict)
+    ready: Ready | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Job(id={self.id!r}, state={self.state!r}, status_url={self.status_url and redact_url(self.status_url)!r})"
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """A result: a place to fetch it from, or, with no place, `data` at hand.
+
+    Args:
+        at: A URL or a call; a URL is a GET.
+        data: The result itself, where there is no place; None is a result too.
+        name: Its name among several.
+        expires_at: When the link ends, aware.
+        size_bytes: Its size, if the server said.
+        sha256: Its digest in hex, if the server said.
+        single_use: Whether the link works once only.
+    """
+
+    at: str | Call | None = None
+    _: KW_ONLY
+    data: JSON = None
+    name: str = "result"
+    expires_at: dt.datetime | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    single_use: bool = False
+
+    def __post_init__(self) -> None:
+        if self.at is not None and not isinstance(self.at, (str, Call)):
+            raise TypeError(f"Result needs a URL, a Call or data=, got {type(self.at).__name__}")
+
+    def __repr__(self) -> str:
+        place = (
+            "data at hand" if self.at is None else redact_url(self.at) if isinstance(self.at, str) else repr(self.at)
+        )
+        return f"Result({place}, name={self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A job that ended, with what it left.
+
+    `ready["name"]` is the same with that one result alone.
+    """
+
+    job: Job
+    state: str
+    results: Sequence[Result] = ()
+    counts: JSON = None
+    complete: bool = True
+
+    def __getitem__(self, name: str) -> Ready:
+        chosen = tuple(result for result in self.results if result.name == name)
+        if not chosen:
+            have = ", ".join(result.name for result in self.results) or "none"
+            raise KeyError(f"no result named {name!r}; there is: {have}")
+        return replace(self, results=chosen)
+
+    @property
+    def data(self) -> JSON:
+        """The result that came in the body; None where the job left none.
+
+        Raises:
+            ValueError: The result is a link, or there are several.
+        """
+        match self.results:
+            case []:
+                return None
+            case [Result(at=None) as only]:
+                return only.data
+            case [_]:
+                raise ValueError("this result is a link; fetch it with op.download(ready)")
+            case several:
+                raise ValueError(
+                    f"there are {len(several)} results; choose one, such as ready[{several[0].name!r}].data"
+                )
+
+
+def as_call(at: str | Call) -> Call:
+    """A bare string is a GET."""
+    return at if isinstance(at, Call) else Call("GET", at)
+
+
+def named(results: Sequence[Result]) -> Iterator[tuple[str, Result]]:
+    """Results under names that are unique: the second `x` is `x-2`."""
+    seen: dict[str, int] = {}
+    for result in results:
+        seen[result.name] = count = seen.get(result.name, 0) + 1
+        yield (result.name if count == 1 else f"{result.name}-{count}"), result

@@ -1,0 +1,1 @@
+"""Ready-made providers, one small module for each family of APIs."""

@@ -1,0 +1,123 @@
+"""The default: 202 and a status monitor, as most APIs have it.
+
+202 is pending and its `Location` (or a cousin of it) is where to ask; 303 leads
+to the result; 200 has a JSON body whose state, if it has one, is a common word,
+and which, if it has none, is the result.
+
+Sources: RFC 9110 sections 15.3.3 and 15.4.4; RFC 7240 section 4.1; Microsoft's
+REST API guidelines on long-running operations (read November 2026).
+"""
+
+from __future__ import annotations
+
+from trihop._provider import Provider
+from trihop._surface import ReadJob, ReadState, header
+from trihop._values import Job, Reply, Result
+from trihop._verdicts import Accepted, Pending, PollVerdict, SubmitVerdict, Succeeded
+
+_read_job = ReadJob(id="id || jobId || job_id || operationId")
+_read_state = ReadState(
+    "status || state || phase",
+    pending={
+        "accepted",
+        "created",
+        "in progress",
+        "not started",
+        "pending",
+        "processing",
+        "queued",
+        "running",
+        "started",
+        "submitted",
+    },
+    succeeded={"succeeded", "success", "successful", "completed", "complete", "done", "finished"},
+    failed={"failed", "failure", "error"},
+    cancelled={"cancelled", "canceled", "aborted"},
+    expired={"expired"},
+    results="result_url || resultUrl || links.result",
+    error="error || errorMessage || message",
+    counts="counts",
+    progress="progress || percentComplete",
+    message="message",
+)
+_HANDLE = header("Operation-Location", "Azure-AsyncOperation", "Location", "Content-Location")
+
+
+def _body(reply: Reply) -> object:
+    try:
+        return reply.json() if reply.content else None
+    except ValueError:
+        return None
+
+
+def submit(reply: Reply) -> SubmitVerdict:
+    """A handle in a header or the body; or the job, already over; or the result itself."""
+    body = _body(reply)
+    handle = _HANDLE(reply)
+    if isinstance(body, dict):
+        if handle is None:
+            handle = next(
+                (
+                    body[name]
+                    for name in ("status_url", "statusUrl", "statusQueryGetUri", "href")
+                    if isinstance(body.get(name), str)
+                ),
+                None,
+            )
+        verdict = poll(reply, Job()) if reply.status_code != 303 and _has_state(body) else None
+        if (
+            verdict is not None
+            and not isinstance(verdict, Pending)
+            and (handle is None or getattr(verdict, "results", ()))
+        ):
+            return verdict
+        return Accepted(_read_job_id(reply), handle)
+    if reply.status_code == 200 and handle is None:
+        return _whole(reply)
+    return Accepted(None, handle)
+
+
+def poll(reply: Reply, job: Job) -> PollVerdict:
+    """202 pending; 303 done, elsewhere; 200 by its state word, or the result itself."""
+    if reply.status_code in (301, 302, 303):
+        location = reply.headers.get("Location")
+        return Succeeded("see other", results=(Result(location),) if location else ())
+    body = _body(reply)
+    if reply.status_code == 202:
+        state = _read_state(reply, job) if isinstance(body, dict) and _has_state(body) else None
+        if isinstance(state, Pending):
+            return Pending(
+                state.state, progress=state.progress, message=state.message, known=state.known, status_url=_moved(reply)
+            )
+        return Pending("accepted", status_url=_moved(reply))
+    if not isinstance(body, dict) or not _has_state(body):
+        return _whole(reply)
+    verdict = _read_state(reply, job)
+    if isinstance(verdict, Succeeded) and not verdict.results:
+        result = Result(data=body["result"]) if "result" in body else Result(data=body)
+        return Succeeded(verdict.state, results=(result,), counts=verdict.counts, message=verdict.message)
+    return verdict
+
+
+def _moved(reply: Reply) -> str | None:
+    return _HANDLE(reply)
+
+
+def _read_job_id(reply: Reply) -> str | None:
+    found = _read_job(reply)
+    return found.id if isinstance(found, Accepted) else None
+
+
+def _has_state(body: dict[str, object]) -> bool:
+    return any(isinstance(body.get(name), str) and body[name] for name in ("status", "state", "phase"))
+
+
+def _whole(reply: Reply) -> PollVerdict:
+    """The body is the result: JSON as a value, anything else as it is."""
+    if reply.status_code == 204:
+        return Succeeded("no content")
+    reply_is_json = "json" in reply.headers.get("Content-Type", "json")
+    return Succeeded("done", results=(Result(data=reply.json() if reply_is_json else reply.content),))
+
+
+ACCEPTED = Provider("generic.accepted", submit=submit, poll=poll)
