@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from random import Random
@@ -149,7 +149,8 @@ class LongPoll:
         return hash((self.seconds, frozenset((self.params or {}).items()), frozenset((self.headers or {}).items())))
 
 
-class Pause(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pause:
     """A pause we plan.
 
     Args:
@@ -186,7 +187,8 @@ def backoff(pacing: Pacing, errors: int, hint_s: float | None, room_s: float | N
     return _hinted(pacing, hint_s, room_s, random) or Pause(_guess(pacing, errors - 1, random), "backoff")
 
 
-class Hint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hint:
     """What one reply asked for.
 
     Args:
