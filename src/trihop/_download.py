@@ -248,8 +248,8 @@ def sink_for(to: Target) -> Sink:
         return Memory()
     if isinstance(to, (str, os.PathLike)):
         return PartFile(Path(to))
-    if callable(getattr(to, "write", None)):
-        if isinstance(to, io.TextIOBase):
+    if hasattr(to, "write"):
+        if "b" not in getattr(to, "mode", "b"):
             raise TypeError("to= takes a file opened for bytes, such as open(path, 'wb')")
         return OpenFile(to)
     raise TypeError(f"to= takes a path, a file object opened for bytes, or None for memory, got {to!r}")

@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 
 
 class TrihopError(Exception):
-    """Anything that trihop raises by itself."""
+    """Anything that trihop raises: what happened, to which operation, what next.
 
-
-class _Told(TrihopError):
-    """An error with three parts: what happened, to which operation, what next."""
+    `cause` is what `requests` raised, redacted, where something did.
+    """
 
     def __init__(self, what: str, record: OperationRecord | None = None, then: str = "") -> None:
         super().__init__(what, record, then)  # args alone rebuild it when unpickled
@@ -106,11 +105,8 @@ class _Told(TrihopError):
         return self.record.elapsed_s
 
 
-class OperationError(_Told):
-    """An operation ended without its result.
-
-    `cause` is what `requests` raised, redacted, where something did.
-    """
+class OperationError(TrihopError):
+    """An operation ended without its result."""
 
 
 class DeadlineExceeded(OperationError, TimeoutError):
@@ -196,7 +192,7 @@ class ResultCorrupt(OperationError):
     """Length, digest or range did not add up; nothing was left at the target."""
 
 
-class SurfaceError(_Told):
+class SurfaceError(TrihopError):
     """The reply made no sense to the surface; `reply` is what came."""
 
     reply: Reply | None = None

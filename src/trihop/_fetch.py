@@ -76,7 +76,7 @@ class Fetch:
         self.pages = 0
         self.refreshed = False
         self.transferred_s = 0.0
-        self._told_s = 0.0
+        self._told_s = self.run.clock.monotonic()
         self._pauses = 0
 
     def to(self, to: Target, *, add_extension: bool = False) -> Download:

@@ -294,7 +294,7 @@ class Operation:
             JobPartiallyFailed,
             f"the job ended with failed items, state {ready.state!r}",
             "Pass allow_partial=True to take what there is.",
-            error=run.error,
+            error=run.job_error,
             ready=ready,
         )
         run.ending = error
@@ -381,7 +381,7 @@ class Operation:
         if len(results) > 1:
             names = ", ".join(name for name, _ in results)
             raise ValueError(
-                f"operation {self.name!r}: there are {len(results)} results ({names}); pass into= for all, or ready[name] for one"
+                f"operation {self.name!r}: {len(results)} results ({names}); pass into= for all, or ready[name] for one"
             )
         if not results and to is None:
             return nothing()
@@ -509,7 +509,7 @@ class Operation:
                 return [("result", Result(what))]
             case _:
                 raise TypeError(
-                    f"operation {self.name!r}: download() takes what poll() returned, a Result or a URL, got {type(what).__name__}"
+                    f"operation {self.name!r}: download() takes a Ready, a Result or a URL, got {type(what).__name__}"
                 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 from trihop import _semconv as semconv
 from trihop._clock import utc
@@ -13,6 +12,7 @@ from trihop._errors import (
     JobExpired,
     JobFailed,
     JobPartiallyFailed,
+    OperationError,
     OutcomeAmbiguous,
     PollBudgetExhausted,
     PollErrorsExhausted,
@@ -69,7 +69,7 @@ class Poller:
         pause = first_pause(self.pacing, run.submit_hint_s, run.room_s(), run.clock.random)
         if run.submitted_s is None:
             return pause
-        return replace(pause, seconds=max(0.0, pause.seconds - (run.clock.monotonic() - run.submitted_s)))
+        return Pause(max(0.0, pause.seconds - (run.clock.monotonic() - run.submitted_s)), pause.reason)
 
     def wait(self, pause: Pause) -> None:
         """Sleep, unless the poll is due.
@@ -158,6 +158,8 @@ class Poller:
                 assert reply is not None
                 self._move(outcome.state)
                 self._count(hop, sent, None, marks, state=outcome.state, verdict=type(outcome).__name__.lower())
+                run.progress = None
+                run.tell("state_changed", message=outcome.message)
                 return outcome
             case Pending():
                 return self._pending(hop, sent, outcome, hint, marks)
@@ -194,7 +196,7 @@ class Poller:
             marks = [*marks, semconv.MARK_UNKNOWN_STATE]
             run.warn_once(
                 f"state {verdict.state}",
-                f"unknown state {verdict.state[:64]!r}; it counts as pending. If it is an ending, add it to the provider's words",
+                f"unknown state {verdict.state[:64]!r} counts as pending; if it is an ending, add it to the provider's words",
             )
         changed = job.state != verdict.state
         if changed and verdict.state in self._seen:
@@ -215,7 +217,7 @@ class Poller:
         self._good_pauses += 1
         if run.provider.long_poll is not None:
             # The server held the request: that was the pause, or a part of it.
-            pause = replace(pause, seconds=max(0.0, pause.seconds - sent.duration_s))
+            pause = Pause(max(0.0, pause.seconds - sent.duration_s), pause.reason)
         self._within_budget()
         run.tell("state_changed" if changed else "polled", next_poll_in=pause.seconds, message=verdict.message)
         return pause
@@ -311,13 +313,13 @@ def settle(run: Run, ending: Ending, reply: Reply, *, allow_partial: bool) -> Re
     run.error_said(ending.error)
     if isinstance(ending, Succeeded) or (isinstance(ending, Partial) and allow_partial):
         return ready
-    _raise(run, ending, ready)
+    raise _ending_error(run, ending, ready)
 
 
-def _raise(run: Run, ending: Ending, ready: Ready) -> NoReturn:
+def _ending_error(run: Run, ending: Ending, ready: Ready) -> OperationError:
     why = run.quoted(ending.error if ending.error is not None else ending.message)
     if isinstance(ending, Ambiguous):
-        raise run.error(
+        return run.error(
             OutcomeAmbiguous,
             f"the server says {ending.state!r}: nobody knows what became of the job{why}",
             "Reconcile it by hand at the server; it is never submitted again.",
@@ -337,7 +339,7 @@ def _raise(run: Run, ending: Ending, ready: Ready) -> NoReturn:
             }
             then = "Pass allow_partial=True to take what there is. " if kind is JobPartiallyFailed else ""
             counts = f", {ending.counts}" if ending.counts else ""
-            raise run.error(
+            return run.error(
                 kind,
                 f"{words[kind]}, state {ending.state!r}{counts}{why}",
                 f"{then}{has}",

@@ -53,9 +53,7 @@ class Provider:
             raise TypeError(f"Provider needs a name, such as 'acme.exports', got {self.name!r}")
         for hop in ("submit", "poll", "download"):
             if not callable(getattr(self, hop)):
-                raise TypeError(
-                    f"Provider {self.name}: {hop}= takes a surface (ReadJob, ReadState or a function), got {getattr(self, hop)!r}"
-                )
+                raise TypeError(f"Provider {self.name}: {hop}= takes a surface, such as ReadState(…) or a function")
         for what in ("status", "cancel"):
             template = getattr(self, what)
             if template is None and what == "cancel":

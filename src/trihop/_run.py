@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from trihop import _semconv as semconv
-
 from trihop._deadline import Deadline
 from trihop._errors import (
     DeadlineExceeded,
@@ -20,7 +19,6 @@ from trihop._errors import (
     JobExpired,
     JobFailed,
     JobPartiallyFailed,
-    OperationError,
     PollBudgetExhausted,
     SubmitRejected,
     TrihopError,
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from trihop._provider import Provider
 
 log = logging.getLogger("trihop")
-Error = TypeVar("Error", bound="OperationError")
+Error = TypeVar("Error", bound=TrihopError)
 
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
@@ -90,7 +88,7 @@ class Run:
         self.submitted_s: float | None = None
         self.submit_hint_s: float | None = None
         self.ready: Ready | None = None
-        self.error: JSON = None
+        self.job_error: JSON = None
         self.hop: Hop | None = None
         self.last_hop: str | None = None
         self.ending: TrihopError | None = None
@@ -245,7 +243,7 @@ class Run:
     def error_said(self, error: JSON) -> None:
         """Keep what the server said went wrong, for the root span."""
         if error is not None:
-            self.error = error
+            self.job_error = error
 
     def quoted(self, error: JSON) -> str:
         """What the server said, to go behind a message; empty where it said nothing."""
@@ -351,7 +349,7 @@ class Run:
         ending = exception if exception is not None else self.ending
         self.close_hop()
         result, failed = _result_of(ending, exception, self.ready)
-        code, message = error_fields(self.error)
+        code, message = error_fields(self.job_error)
         counts = self.ready.counts if self.ready is not None else None
         total, bad = _counts(counts)
         left = self.deadline.remaining()
@@ -519,9 +517,7 @@ class Hop:
 
     def fail(self, error: TrihopError) -> None:
         """Mark this hop as the one that ended the operation."""
-        self.span.fail(
-            error_type_of(error), redact_text(error.what if hasattr(error, "what") else str(error), limit=256)
-        )
+        self.span.fail(error_type_of(error), redact_text(error.what, limit=256))
 
     def end(self) -> None:
         """Write what the attempts came to, and end the span."""
@@ -595,8 +591,7 @@ def _result_of(ending: BaseException | None, exception: BaseException | None, re
 
 
 def _first_words(exception: BaseException) -> str:
-    what = getattr(exception, "what", None)
-    return what if isinstance(what, str) else f"{type(exception).__name__}: {exception}"
+    return exception.what if isinstance(exception, TrihopError) else f"{type(exception).__name__}: {exception}"
 
 
 def _counts(counts: JSON) -> tuple[int | None, int | None]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import requests
-from requests.structures import CaseInsensitiveDict
 
 from trihop._clock import Clock
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
@@ -25,7 +24,6 @@ from trihop._values import Call, Reply
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from trihop._tracing import TraceSpan
 
 Timeout = float | tuple[float | None, float | None] | None
 
@@ -266,7 +264,7 @@ class Courier:
             kept = self._prepare(call, with_credentials, options, body, fingerprint)
             self._kept = kept if fingerprint is not None else None
         prepared = copy.copy(kept.prepared)
-        prepared.headers = cast("CaseInsensitiveDict[str]", kept.prepared.headers).copy()
+        prepared.headers = kept.prepared.headers.copy()
         if headers:
             prepared.headers.update(headers)
         settings = kept.settings
@@ -460,7 +458,7 @@ def _by_urllib3(error: BaseException) -> bool:
 
 def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
     if body is not None:
-        return {name: body[name] for name in ("params", "data", "json", "headers", "files") if name in body}  # type: ignore[literal-required]
+        return {name: body[name] for name in ("params", "data", "json", "headers", "files") if name in body}
     asked: dict[str, Any] = {"params": call.params, "json": call.json, "data": call.data, "headers": call.headers}
     return {
         name: dict(value) if isinstance(value, Mapping) and name != "json" else value
@@ -527,7 +525,9 @@ def _redirected(
     )
     if body is None:
         return again, None
-    arguments = {name: value for name, value in body.items() if name not in ("params", "cookies", "auth")}
+    arguments: dict[str, Any] = {
+        name: value for name, value in body.items() if name not in ("params", "cookies", "auth")
+    }
     arguments["headers"] = carried(body.get("headers"))
     if hasattr(arguments.get("data"), "seek"):
         arguments["data"].seek(0)

@@ -6,10 +6,10 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
+from trihop._clock import utc
 from trihop._errors import SubmitRejected, SubmitUncertain, SurfaceError
 from trihop._hops import Nonsense, judge_submit
 from trihop._pacing import RetryPolicy, backoff, read_hint
-from trihop._clock import utc
 from trihop._poll import settle
 from trihop._run import Hop, Run
 from trihop._session import AsInRequests, Sent, Timeout
@@ -128,13 +128,12 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
 
 
 def _surface_error(run: Run, reply: Reply, what: str) -> SurfaceError:
-    error: SurfaceError = run.error(
+    return run.error(
         SurfaceError,
         what,
         "The server may have started a job; look there, then mend the submit surface of the provider.",
         reply=reply,
     )
-    return error
 
 
 def _unanswered(run: Run, sent: Sent, *, keyed: bool) -> SubmitRejected | SubmitUncertain:

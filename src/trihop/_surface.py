@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trihop._template import check_url, fill
-from trihop._values import JSON, Call, Job, Reply, Result, as_call
+from trihop._values import JSON, Job, Reply, Result, as_call
 from trihop._verdicts import (
     Accepted,
     Ambiguous,
@@ -131,6 +131,9 @@ def _readers(table: object, names: Iterable[str]) -> dict[str, Reader]:
     return {name: reader(spec, f"{kind}({name}=)") for name, spec in specs if spec is not None}
 
 
+_HANDLE = header("Operation-Location", "Azure-AsyncOperation", "Location", "Content-Location")
+
+
 @dataclass(frozen=True, slots=True)
 class ReadJob:
     """A submit surface as a table of fields.
@@ -147,7 +150,7 @@ class ReadJob:
     """
 
     id: Field | None = None
-    status_url: Field | None = header("Operation-Location", "Azure-AsyncOperation", "Location", "Content-Location")
+    status_url: Field | None = _HANDLE
     after: Field | None = field(default=None, kw_only=True)
     memo: Mapping[str, Field] = field(default_factory=dict, kw_only=True)
     rejected: Field | None = field(default=None, kw_only=True)
@@ -307,8 +310,8 @@ class ReadState:
         read = self._read.get("results")
         if read is not None:
             value = read(reply)
-            for one in value if isinstance(value, (list, tuple)) else [] if value is None else [value]:
-                found.append(one if isinstance(one, Result) else Result(str(one)))
+            several = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+            found.extend(one if isinstance(one, Result) else Result(str(one)) for one in several)
         else:
             found.extend(self.listed(job))
         if "data" in self._read and (data := self._get("data", reply)) is not None:

@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from trihop import _semconv as semconv
-from trihop._fold import Attempt, Fold, fields
+from trihop._fold import Fold, fields
 from trihop._version import __version__
 
 try:  # Private upstream, and the only way to keep an inner instrumentation from doubling our spans.
@@ -104,14 +104,14 @@ class TraceSpan:
         """End it."""
         quietly(self.span.end, at_ns)
 
-    def make_current(self) -> object:
+    def make_current(self) -> Any:
         """Make it the parent of what the caller's own code starts."""
         return otel_context.attach(self._inside)
 
-    def leave(self, token: object) -> None:
+    def leave(self, token: Any) -> None:
         """Undo `make_current`; a block left in another context than it was entered (a generator) undoes nothing."""
         if trace.get_current_span() is self.span:
-            quietly(otel_context.detach, token)  # type: ignore[arg-type]
+            quietly(otel_context.detach, token)
 
     def sending(self) -> _Sending:
         """Keep instrumentations of the HTTP libraries silent for the block."""
@@ -171,7 +171,7 @@ class _Instruments:
 
     def __init__(self) -> None:
         meter = metrics.get_meter(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
-        makers = {
+        makers: dict[str, Callable[..., Any]] = {
             "histogram": meter.create_histogram,
             "counter": meter.create_counter,
             "updowncounter": meter.create_up_down_counter,
@@ -187,7 +187,7 @@ class _Instruments:
                 else {}
             )
             instrument = make(row.name, unit=row.unit, description=row.meaning, **advice)
-            self.record[row.name] = instrument.record if row.type == "histogram" else instrument.add  # type: ignore[union-attr]
+            self.record[row.name] = instrument.record if row.type == "histogram" else instrument.add
         self.with_context = all(_takes(record, "context") for record in self.record.values())
 
 

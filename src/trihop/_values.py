@@ -97,7 +97,7 @@ class Reply:
         status_code: int = 200,
         body: JSON = None,
         *,
-        headers: Mapping[str, str] = {},  # noqa: B006 - read only
+        headers: Mapping[str, str] = {},
         url: str = "",
         content: bytes = b"",
     ) -> None:
@@ -159,13 +159,13 @@ class Reply:
         Raises:
             ValueError: It is not XML, or declares entities.
         """
-        from xml.etree.ElementTree import ParseError, XMLParser, fromstring  # noqa: S405 - entities are refused below
+        from xml.etree.ElementTree import ParseError, XMLParser, fromstring
 
         def refuse(*_: object) -> None:
             raise Garbled("not_xml", "the body is XML that declares entities")
 
         parser = XMLParser()  # noqa: S314
-        parser.parser.EntityDeclHandler = refuse  # type: ignore[attr-defined]
+        parser.parser.EntityDeclHandler = refuse
         try:
             return fromstring(self.content, parser)  # noqa: S314
         except (ParseError, LookupError):

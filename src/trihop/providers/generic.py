@@ -65,11 +65,7 @@ def submit(reply: Reply) -> SubmitVerdict:
                 None,
             )
         verdict = poll(reply, Job()) if reply.status_code != 303 and _has_state(body) else None
-        if (
-            verdict is not None
-            and not isinstance(verdict, Pending)
-            and (handle is None or getattr(verdict, "results", ()))
-        ):
+        if verdict is not None and not isinstance(verdict, Pending) and (handle is None or verdict.results):
             return verdict
         return Accepted(_read_job_id(reply), handle)
     if reply.status_code == 200 and handle is None:

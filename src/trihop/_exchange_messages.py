@@ -1,0 +1,193 @@
+"""The request that goes out within an exchange, the response that comes in, and the pause before the next."""
+
+from __future__ import annotations
+
+import io
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote
+
+from urllib3.util import Retry, parse_url
+from urllib3.util.ssltransport import SSLTransport
+
+from trihop._exchange_sockets import DeadlineCut, Exchange, Limit, Reader, bounded
+
+_Function = Callable[..., Any]
+
+_RECORD_BYTES = 16384
+"""What TLS writes at a time; each such write is a wait of its own."""
+
+
+# ---- a request
+
+
+def putrequest(
+    exchange: Exchange, original: _Function, conn: Any, method: str, url: str, *args: Any, **kwargs: Any
+) -> None:
+    """Begin a request, its target as the exact URL has it."""
+    exchange.phase = "headers"
+    exchange.unsent = True
+    if exchange.exact_url is not None:
+        url = _exact_target(conn, url, exchange.exact_url)
+    original(conn, method, url, *args, **kwargs)
+
+
+def send(exchange: Exchange, original: _Function, conn: Any, data: Any) -> None:
+    """Hand bytes to the socket."""
+    if conn.sock is None and conn.auto_open:
+        exchange.phase = "connect"
+        conn.connect()
+        exchange.phase = "headers"
+    sock = conn.sock
+    if exchange.unsent and exchange.phase == "headers":
+        exchange.left()
+        exchange.unsent = False
+        exchange.sent = True
+        exchange.requests += 1
+    if not isinstance(sock, (socket.socket, SSLTransport)):
+        original(conn, data)
+        return
+    for piece in _pieces(sock, data):
+        with Limit(sock, exchange):
+            original(conn, piece)
+
+
+def _pieces(sock: Any, data: Any) -> Iterator[Any]:
+    """What is sent in one wait: all of it on a plain socket, one record with TLS."""
+    if isinstance(sock, (ssl.SSLSocket, SSLTransport)) and isinstance(data, (bytes, bytearray, memoryview)):
+        view = memoryview(data).cast("B")
+        return (view[at : at + _RECORD_BYTES] for at in range(0, len(view), _RECORD_BYTES))
+    return iter((data,))
+
+
+def _exact_target(conn: Any, url: str, exact_url: str) -> str:
+    """The request target as the exact URL has it, if it is this request's URL and can go on a line.
+
+    Another URL is left alone: a hook or an auth handler may ask someone else in between.
+    """
+    exact = exact_url.partition("#")[0]
+    if not exact.isascii() or re.search(r"[\x00-\x20\x7f]", exact):
+        return url
+    wanted = parse_url(exact)
+    through_proxy = not url.startswith("/")
+    given = parse_url(url if through_proxy else f"{wanted.scheme}://{_authority(conn)}{url}")
+    if _identity(given) != _identity(wanted):
+        return url
+    scheme, _, rest = exact.partition("://")
+    start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+    target = rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
+    return f"{scheme}://{rest[:start].rpartition('@')[2]}{target}" if through_proxy else target
+
+
+def _authority(conn: Any) -> str:
+    tunnelled = getattr(conn, "_tunnel_host", None)
+    host, port = (tunnelled, conn._tunnel_port) if tunnelled else (conn.host, conn.port)
+    return f"[{host.strip('[]')}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _identity(url: Any) -> tuple[Any, ...]:
+    """What stays the same of a URL however requests and urllib3 escape it."""
+    return (
+        url.scheme,
+        url.host,
+        url.port or {"http": 80, "https": 443}.get(url.scheme),
+        unquote(url.request_uri).lstrip("/"),
+    )
+
+
+# ---- a response
+
+
+def getresponse(exchange: Exchange, original: _Function, conn: Any, *args: Any, **kwargs: Any) -> Any:
+    """Read status line and headers; the body comes through the same reader."""
+    replies = _Replies(conn, exchange)
+    try:
+        with replies:
+            response = original(conn, *args, **kwargs)
+    finally:
+        if replies.reader is not None and replies.reader.began:
+            exchange.received = True
+    exchange.phase = "body"
+    return response
+
+
+def tunnel(exchange: Exchange, original: _Function, conn: Any) -> None:
+    """Ask a proxy to CONNECT."""
+    with _Replies(conn, exchange):
+        original(conn)
+
+
+class _Replies:
+    """Takes the place of a connection's `response_class`, and of the socket that the class reads from.
+
+    So the response is of the class it would have been, whoever chose it, and reads through a `Reader`.
+    """
+
+    def __init__(self, conn: Any, exchange: Exchange) -> None:
+        self._conn = conn
+        self._exchange = exchange
+        self._response_class = conn.response_class
+        self._on_instance = "response_class" in vars(conn)
+        self._sock: Any = None
+        self.reader: Reader | None = None
+
+    def __enter__(self) -> None:
+        self._conn.response_class = self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on_instance:
+            self._conn.response_class = self._response_class
+        else:
+            del self._conn.response_class
+
+    def __call__(self, sock: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(sock, (socket.socket, SSLTransport)):
+            return self._response_class(sock, *args, **kwargs)
+        self._sock = sock
+        return self._response_class(self, *args, **kwargs)
+
+    def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
+        sock, exchange = self._sock, self._exchange
+        receive = (
+            partial(_receive_within, exchange, sock.recv_into) if isinstance(sock, SSLTransport) else sock.recv_into
+        )
+        self.reader = Reader(sock, receive, sock.makefile("rb", 0), Limit(sock, exchange))
+        return io.BufferedReader(self.reader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+def _receive_within(exchange: Exchange, receive: _Function, buffer: memoryview) -> int:
+    with bounded(exchange):  # for `_ssl_io_loop`, as the body may be read anywhere
+        return int(receive(buffer))
+
+
+# ---- a Retry mounted underneath
+
+
+def increment(exchange: Exchange, original: _Function, *args: Any, **kwargs: Any) -> Retry:
+    """Give the copy whose `sleep` comes next one that looks first; no Retry of the user's is changed."""
+    retry: Any = original(*args, **kwargs)
+    retry.sleep = partial(_sleep_if_it_fits, exchange, retry)
+    return retry  # type: ignore[no-any-return]
+
+
+def _sleep_if_it_fits(exchange: Exchange, retry: Any, response: Any = None) -> None:
+    del retry.sleep
+    hint_s = retry.get_retry_after(response) if response and retry.respect_retry_after_header else None
+    pause_s = hint_s or retry.get_backoff_time()
+    if pause_s and pause_s >= exchange.remaining():
+        raise DeadlineCut("wait", pause_s)
+    retry.get_backoff_time = lambda: pause_s  # it may be drawn at random: sleep the one we looked at
+    try:
+        retry.sleep(response)
+    finally:
+        del retry.get_backoff_time
