@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from scenes import Pen, good, polled, success
+from scenes import Pen, bad, good, polled, success
 from twelve import TWELVE
 
 from trihop.viewer import notes, read, story
@@ -31,6 +31,45 @@ def test_a_success_is_told_in_one_line():
         "export succeeded in 6.42 s: 5 polls (one of them failed and was made good), 1.24 MB downloaded. "
         "It waited 5.80 s of the 6.06 s of polling."
     ]
+
+
+def test_a_refused_pause_is_told_where_the_message_does_not():
+    """What was asked for and what was left, from the attributes."""
+    pen = Pen()
+    told_at_end = {
+        "trihop.operation.result": "timeout",
+        "error.type": "DeadlineExceeded",
+        "trihop.deadline.remaining": 900.0,
+    }
+    with pen.root(5.0, told_at_end, error="no result in time") as root:
+        pen.hop("poll", root, 0, 5, polled(1, waited=4, state="Queued") | {"trihop.wait.refused": 3600.0})
+
+    assert "asked for a pause of 1 h; 15 m were left" in told(pen.lines)
+
+
+def test_the_servers_code_is_not_said_twice():
+    """A message that begins with the code is told as it is."""
+    pen = Pen()
+    said = {"trihop.job.error.code": "INVALID_FIELD", "trihop.job.error.message": "INVALID_FIELD: no such column"}
+    with pen.root(5.0, {"error.type": "JobFailed", **said}, error="failed"):
+        pass
+
+    assert told(pen.lines).count("INVALID_FIELD") == 1
+
+
+def test_an_error_that_was_made_good_is_not_quoted():
+    """The advice quotes the last reply only where that reply is what failed."""
+    pen = Pen()
+    attributes = {
+        "trihop.operation.result": "timeout",
+        "trihop.operation.ended_in": "poll",
+        "error.type": "DeadlineExceeded",
+    }
+    events = [(1.0, bad(1, headers={"x-request-id": "r1"})), (2.0, good(2))]
+    with pen.root(5.0, attributes, error="no result in time") as root:
+        pen.hop("poll", root, 0, 5, polled(2, errors=1, waited=4, state="Queued"), attempts=events)
+
+    assert "r1" not in told(pen.lines)
 
 
 def test_without_its_root_an_operation_is_told_as_unfinished():

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from processes import ENVIRONMENT, Run
 from scenes import Pen, good, many_polls, polled, success, trace_id
 
 ESCAPE = b"\x1b"
@@ -164,14 +164,13 @@ def test_markup_in_a_message_is_text(run: Run, file: Path):
 def in_a_terminal(file: Path, **env: str) -> bytes:
     """What `trihop trace` writes to a terminal."""
     ours, theirs = pty.openpty()
-    base = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
     command = [sys.executable, "-m", "trihop.cli", "trace", str(file)]
     with subprocess.Popen(
         command,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**base, "TERM": "xterm-256color", "COLUMNS": "100", **env},
+        env={**ENVIRONMENT, "TERM": "xterm-256color", **env},
     ) as process:
         os.close(theirs)
         written = b""

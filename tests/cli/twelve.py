@@ -121,7 +121,7 @@ def queued_until_the_deadline() -> bytes:
 
 
 def a_pause_refused() -> bytes:
-    message = "the server asked for 3600 s, 900 s are left [operation=export trace=aaaa]. The job may still finish."
+    message = "no result in time: the server asked for 3600 s and 900 s are left [operation=export trace=aaaa]. It may yet finish."
     return _polling(
         "timeout",
         "DeadlineExceeded",
@@ -301,7 +301,7 @@ TWELVE: dict[Callable[[], bytes], tuple[str, ...]] = {
         "It waited 2 h of",
         "may still finish",
     ),
-    a_pause_refused: ("DeadlineExceeded", "asked for a pause of 1 h", "15 m were left", "in poll", "may still finish"),
+    a_pause_refused: ("DeadlineExceeded", "asked for 3600 s and 900 s are left", "in poll", "may still finish"),
     load_balancer_outage: (
         "PollErrorsExhausted",
         "in poll",

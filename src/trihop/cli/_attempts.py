@@ -82,7 +82,7 @@ def _then(attempt: Attempt) -> str:
     wait = None
     if attempt.wait_s is not None:
         wait = f"wait {seconds(attempt.wait_s)}" + (f" ({attempt.wait_reason})" if attempt.wait_reason else "")
-    headers = (f"{name}={value}" for name, value in attempt.headers)
+    headers = (f"{name}={value}" for name, value in attempt.telling)
     marks = (mark.replace("_", " ") for mark in attempt.marks)
     verdict = (
         None if attempt.error else attempt.verdict

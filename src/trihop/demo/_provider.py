@@ -17,7 +17,7 @@ PROVIDER = Provider(
         cancelled={"Aborted"},
         results="resultUrl",
         error="errorMessage",
-        counts="{total: numberRecordsProcessed, failed: numberRecordsFailed}",
+        counts="numberRecordsFailed && {total: numberRecordsProcessed, failed: numberRecordsFailed}",
         bad_items="numberRecordsFailed",
         progress="progress",
     ),

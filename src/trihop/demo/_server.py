@@ -17,7 +17,7 @@ from trihop.demo._links import refusal, signed
 
 _JOBS = "/jobs/query"
 _MOST_BODY = 64_000
-_MOST_READ = 1_000_000  # of a body that is too long: a client that is still sending would not see the answer
+_MOST_READ = 1_000_000  # a client that is still sending would not see the answer; beyond this it need not
 _CHUNKS = 16
 _DRIP_S = 0.04  # long enough that the download is seen on a time axis of some seconds
 
@@ -100,6 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Request-Id", secrets.token_hex(8))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.end_headers()
@@ -150,12 +152,12 @@ class _Api(_Handler):
 
     def _request(self) -> Any:
         """The JSON that came, which is read in any case: what is left unread would be taken for the next request."""
-        length = self.headers.get("Content-Length", "0")
-        size = int(length) if length.isdecimal() else 0
-        body = self.rfile.read(min(size, _MOST_READ))
+        length = self.headers.get("Content-Length", "")
+        size = int(length) if length.isdecimal() else _MOST_READ + 1
+        body = self.rfile.read(size) if size <= _MOST_READ else b""
+        self.close_connection = self.close_connection or size > _MOST_READ
         if size > _MOST_BODY:
-            self.close_connection = True
-            return error(413, "REQUEST_LIMIT_EXCEEDED", "a job is described in 64 kB at most")
+            return error(413, "REQUEST_LIMIT_EXCEEDED", "a job is described in 64 kB at most, of a length told before")
         if refused := self._refusal():
             return refused
         try:

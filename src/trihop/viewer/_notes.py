@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from trihop import _semconv
-from trihop.viewer._attempts import attempts, total_attempts
+from trihop.viewer._attempts import total_attempts
 from trihop.viewer._model import Link, Span, Trace
 from trihop.viewer._words import counted, seconds, shortened, size
 
@@ -72,9 +72,8 @@ def _operation(span: Span) -> Iterator[Note]:
         f"state {state}" if state else None,
         counted(jobs, "job") if jobs else None,
     )
-    code, message = told.text(_semconv.JOB_ERROR_CODE), told.text(_semconv.JOB_ERROR_MESSAGE)
-    if code or message:
-        yield Note("error", f"the server: {': '.join(part for part in (code, message) if part)}")
+    if (said := server_said(span)) is not None:
+        yield Note("error", f"the server: {said}")
     yield from _note("wait", *_deadline(span))
 
 
@@ -103,7 +102,7 @@ def _deadline(span: Span) -> Iterator[str]:
     if left is not None and (given is not None or at is not None):
         yield f"{seconds(max(left, 0.0))} left"
     if (phase := told.text(_semconv.DEADLINE_PHASE)) is not None:
-        yield f"passed in {phase}"
+        yield f"phase {phase}"
     if told.get(_semconv.OPERATION_RESUMED) is True:
         yield "resumed"
     if (segments := told.count(_semconv.OPERATION_SEGMENTS)) is not None and segments > 1:
@@ -234,6 +233,9 @@ def _note(sort: Literal["state", "wait", "result"], *parts: str | None) -> Itera
         yield Note(sort, text)
 
 
-def error_headers(span: Span) -> dict[str, str]:
-    """The reply headers kept with a hop's failed attempts, the last of each name."""
-    return {name: value for attempt in attempts(span) if attempt.error for name, value in attempt.headers}
+def server_said(root: Span) -> str | None:
+    """The server's own code and words for what failed."""
+    code, message = root.attributes.text(_semconv.JOB_ERROR_CODE), root.attributes.text(_semconv.JOB_ERROR_MESSAGE)
+    if code is not None and message is not None and message.startswith(code):
+        return message
+    return ": ".join(part for part in (code, message) if part) or None

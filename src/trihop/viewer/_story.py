@@ -9,7 +9,7 @@ from typing import NamedTuple
 from trihop import _semconv
 from trihop.viewer._attempts import attempts, total_attempts
 from trihop.viewer._model import Operation, Span
-from trihop.viewer._notes import error_headers
+from trihop.viewer._notes import server_said
 from trihop.viewer._words import counted, seconds, size
 
 _CONTEXT = re.compile(
@@ -43,7 +43,6 @@ _BY_STATUS = {
     401: "The server no longer accepts the credentials: sign in anew, then wait on.",
     403: "These credentials may not read the job's status: mend the rights, then wait on.",
 }
-_WORTH_QUOTING = ("x-request-id", "www-authenticate", "content-type")
 
 
 class Story(NamedTuple):
@@ -110,12 +109,9 @@ def _done(operation: Operation) -> str:
 
 def _cause(root: Span) -> str:
     told = root.attributes
-    server = ": ".join(
-        part for part in (told.text(_semconv.JOB_ERROR_CODE), told.text(_semconv.JOB_ERROR_MESSAGE)) if part
-    )
     what = _CONTEXT.sub("", root.description).rstrip(". ")
-    if server:
-        return f"the server said {server}"
+    if (said := server_said(root)) is not None:
+        return f"the server said {said}"
     state = told.text(_semconv.JOB_STATE)
     return what or (f"state {state}" if state is not None else "")
 
@@ -141,7 +137,8 @@ def _poll_waits(poll: Span, root: Span) -> Iterator[str]:
     if (waited := told.number(_semconv.POLL_WAIT_TIME)) is not None:
         asked = f" ({_asked(poll, root)})" if root.status == "error" else ""
         yield f"It waited {seconds(waited)} of the {seconds(poll.duration_s)} of polling{asked}."
-    if (refused := told.number(_semconv.WAIT_REFUSED)) is not None:
+    refused = told.number(_semconv.WAIT_REFUSED)
+    if refused is not None and "asked for" not in root.description:
         left = root.attributes.number(_semconv.DEADLINE_REMAINING)
         yield f"The server asked for a pause of {seconds(refused)}" + (
             f"; {seconds(max(left, 0.0))} were left." if left is not None else ", which the deadline does not allow."
@@ -186,7 +183,8 @@ def _next(operation: Operation, root: Span, result: str, kind: str | None) -> st
     advice = _NEXT.get(kind, "The error is the caller's own: see where it was raised.")
     hop = operation.hop(root.attributes.text(_semconv.OPERATION_ENDED_IN) or "")
     status = hop.attributes.count(_semconv.HTTP_RESPONSE_STATUS_CODE) if hop is not None else None
-    headers = error_headers(hop) if hop is not None else {}
+    kept = attempts(hop) if hop is not None else ()
+    headers = dict(kept[-1].telling) if kept else {}
     if kind == "StatusUnavailable" and status in _BY_STATUS:
         advice = _BY_STATUS[status]
     elif headers.get("content-type", "").startswith("text/html"):
@@ -197,9 +195,9 @@ def _next(operation: Operation, root: Span, result: str, kind: str | None) -> st
         advice = "The job is done: download again with more time; what had arrived tells how much."
     elif poll is not None and poll.attributes.texts(_semconv.POLL_UNKNOWN_STATES):
         advice = f"Teach the provider that state: list it as pending, succeeded or failed. {advice}"
-    quoted = [f"{name}={value}" for name, value in headers.items() if name in _WORTH_QUOTING]
-    if quoted:
-        advice = f"{advice} Its last failed reply said {', '.join(quoted)}."
+    if headers:
+        quoted = (f"{name}={value}" for name, value in headers.items())
+        advice = f"{advice} The last reply said {', '.join(quoted)}."
     return advice
 
 
