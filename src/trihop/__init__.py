@@ -1,6 +1,9 @@
 """Submit, poll, download as one operation: one trace, one deadline, typed endings."""
 
-from trihop._download import Download
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from trihop._errors import (
     DeadlineExceeded,
     JobCancelled,
@@ -21,7 +24,7 @@ from trihop._errors import (
     TrihopError,
 )
 from trihop._events import Event, show
-from trihop._operation import Operation, operation
+from trihop._operation import operation
 from trihop._pacing import Budget, LongPoll, Pacing, RetryPolicy
 from trihop._provider import Provider
 from trihop._surface import ReadJob, ReadState, accepts, header, text, xml
@@ -45,6 +48,10 @@ from trihop._verdicts import (
     Transient,
 )
 from trihop._version import __version__
+
+if TYPE_CHECKING:
+    from trihop._block import Operation
+    from trihop._download import Download
 
 __all__ = [
     # the operation
@@ -108,3 +115,14 @@ __all__ = [
     "TrihopError",
     "__version__",
 ]
+
+# Of the engine, which the first operation imports.
+_LATER = {"Operation": "trihop._block", "Download": "trihop._download"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'trihop' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

@@ -196,7 +196,7 @@ class Poller:
             marks = [*marks, semconv.MARK_UNKNOWN_STATE]
             run.warn_once(
                 f"state {verdict.state}",
-                f"unknown state {verdict.state[:64]!r} counts as pending; if it is an ending, add it to the provider's words",
+                f"unknown state {verdict.state[:64]!r} counts as pending; if it is an ending, add it to the provider",
             )
         changed = job.state != verdict.state
         if changed and verdict.state in self._seen:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 REDACTED = "REDACTED"
@@ -54,6 +54,7 @@ _SECRET_NAME = re.compile(
     r"|(?<![a-z])(?:auth|oauth|pass|pw|sig|sid|sas|otp|pin|mac|ticket)(?![a-z])"
 )
 _NESTED_URL = re.compile(r"(?::|%(?:25)*3a)(?:/|%(?:25)*2f){2}", re.IGNORECASE)
+_HIDING = re.compile(r"[;:?\\]|%(?:25)*3[abdf]", re.IGNORECASE)  # ; : = ? and what may be an escape
 _LONE_WORD = re.compile(r"[A-Za-z_.-]{0,32}[0-9]{0,4}|[0-9]{1,13}")  # ?acl, ?v2, ?1700000000000
 _PATH_PARAMETER = re.compile(r"(?<=[;/])([^;/=]{1,64})=[^;/]*")  # ;jsessionid=…
 _JWT = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))eyJ[A-Za-z0-9_-]{10,}[A-Za-z0-9_.=-]*")
@@ -120,7 +121,7 @@ def _is_signed_query(query: str) -> bool:
 
 def _redact_item(item: str, signed: bool) -> str:
     name, equals, value = item.partition("=")
-    if not equals:
+    if not name or not equals:
         return item if _LONE_WORD.fullmatch(item) else REDACTED
     if len(name) > _LONGEST_NAME:
         return REDACTED
@@ -144,7 +145,7 @@ def _known_weight(name: str) -> int:
 def _hides_a_secret(value: str) -> bool:
     if _NESTED_URL.search(value):
         return True
-    if not ("%" in value or ";" in value or "?" in value or "\\" in value or ":" in value):
+    if not _HIDING.search(value):
         return False
     for _ in range(3):
         value = unquote(value)
@@ -229,7 +230,8 @@ def _text_rules() -> _TextRules:
                     )
                     (?: (?:\\*["'])?\s{0,4}(?:=>|[=:]|%3[ad])\s{0,4}             # token=…   "token": …
                       | \\*["'],\s{0,4}(?=[rbu]{0,2}\\*["']) )                   # ('token', …)
-                  | header\ (?:value|part)(?: :\ | \ \( | \ (?=b?["']) )         # as http.client and requests complain
+                  | header\ value:?\ (?=b?["'])                                 # as http.client and requests complain
+                  | (?P<rest> header\ part\ | <cookie\ )
                 )
                 (?: [rbu]{0,2}(?P<quote>\\*["']) | (?P<bracket>[\[({]) )?""",
             re.VERBOSE | re.IGNORECASE,
@@ -294,7 +296,7 @@ def _end_of_value(text: str, match: re.Match[str]) -> int:
         while (at := text.find(quote, at)) > match.end() and text[at - 1] == "\\":
             at += 1
         return at if at >= 0 else len(text)
-    rest = _REST_OF_LINE if match["line"] or match["bracket"] else _REST_OF_WORD
+    rest = _REST_OF_LINE if match["line"] or match["rest"] or match["bracket"] else _REST_OF_WORD
     return rest.match(text, at).end()  # type: ignore[union-attr]  # either matches the empty string
 
 
@@ -365,8 +367,8 @@ def _rebuilt(cls: type[BaseException], text: str, _: tuple[str, ...]) -> BaseExc
     return cls(text)
 
 
-def _retold(cls: type[BaseException], text: str, names: tuple[str, ...]) -> BaseException:
-    subclass: type[BaseException] = _retelling(cls)
+def _retold(cls: Any, text: str, names: tuple[str, ...]) -> BaseException:
+    subclass = _retelling(cls)
     copy: BaseException = cls.__new__(subclass, text)  # and not `__init__`, which wants what we do not keep
     copy.args = (text,)
     vars(copy).update({name: None for name in names if not name.startswith("__")})
@@ -374,7 +376,7 @@ def _retold(cls: type[BaseException], text: str, names: tuple[str, ...]) -> Base
 
 
 @lru_cache(maxsize=64)
-def _retelling(cls: type) -> type[BaseException]:
+def _retelling(cls: type[BaseException]) -> type[BaseException]:
     """A subclass by the same name, so that `except` and tracebacks see no difference."""
     return type(cls.__name__, (_Retold, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
 

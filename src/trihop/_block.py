@@ -1,0 +1,524 @@
+"""The block: opens run, deadline and span, offers the hops, and closes all three however it is left."""
+
+from __future__ import annotations
+
+import json as _json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+import requests
+
+from trihop._clock import Clock, utc
+from trihop._deadline import Deadline, DeadlineSpec, seconds_until
+from trihop._download import Download, Target
+from trihop._errors import OperationError, OperationTaken, ResultUnavailable
+from trihop._events import Event
+from trihop._fetch import Fetch, Terms, fetch_into, nothing
+from trihop._hop import HopByHand
+from trihop._operation import OnInterrupt
+from trihop._origin import Trusted, origin_of
+from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
+from trihop._poll import Poller, poll
+from trihop._provider import Provider
+from trihop._record import OperationRecord
+from trihop._run import Run
+from trihop._session import AsInRequests, Courier, Timeout
+from trihop._submit import submit
+from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
+from trihop._values import Call, Job, Ready, Result, as_call, named
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+
+_CANCEL_WITHIN_S = 5.0
+
+_current: ContextVar[Operation | None] = ContextVar("trihop_operation", default=None)
+_open_keys: set[str] = set()
+_keys_lock = threading.Lock()
+
+
+class Operation:
+    """An operation; made by `operation()`, used as a `with` block, once."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        deadline: DeadlineSpec,
+        session: requests.Session | None,
+        provider: Provider,
+        key: str | None,
+        on_event: Callable[[Event], None] | None,
+        attributes: Mapping[str, Any] | None,
+        origins: Sequence[str],
+        propagate: bool | None,
+        on_interrupt: OnInterrupt,
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.provider = provider
+        self._deadline_given = deadline
+        self._session_given = session
+        self._on_event = on_event
+        self._attributes = dict(attributes or {})
+        self._origins = (*provider.origins, *origins)
+        self._propagate = propagate
+        self._on_interrupt = on_interrupt
+        self._clock = clock
+        self._run_or_none: Run | None = None
+        self._session: requests.Session | None = None
+        self._once: dict[str, Any] = {}
+        self._entered = False
+
+    # ---- the block
+
+    def __enter__(self) -> Operation:
+        if self._entered:
+            raise RuntimeError(f"operation {self.name!r} was entered before; make a new one with operation(…)")
+        outer = _current.get()
+        now = utc(self._clock.time_ns())
+        duration_s = seconds_until(self._deadline_given, now=now, operation=self.name)
+        deadline = Deadline(self._clock.monotonic() + duration_s, duration_s, self._clock)
+        if outer is not None and outer._clock is self._clock:
+            deadline = deadline.no_later_than(outer._run.deadline)
+        self._take_key()
+        self._entered = True
+        self._session = self._session_given if self._session_given is not None else requests.Session()
+        courier = Courier(self._session, Trusted(self._origins), self._clock, self._remaining)
+        self._run_or_none = Run(
+            self.name,
+            provider=self.provider,
+            courier=courier,
+            deadline=deadline,
+            clock=self._clock,
+            key=self.key,
+            on_event=self._on_event,
+            propagate=self._propagate,
+            attributes=self._attributes,
+        )
+        self._current_token: Token[Operation | None] = _current.set(self)
+        self._span_token = self._run.root.make_current()
+        self._run.tell("started")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
+    ) -> None:
+        run = self._run
+        try:
+            if isinstance(exception, KeyboardInterrupt) and self._on_interrupt == "cancel" and run.job is not None:
+                self._cancel_quietly()
+        finally:
+            run.root.leave(self._span_token)
+            run.close(exception)
+            if _current.get() is self:
+                try:
+                    _current.reset(self._current_token)
+                except ValueError:  # a generator that was entered in another context
+                    _current.set(None)
+            if self._session_given is None and self._session is not None:
+                self._session.close()
+            if self.key is not None:
+                with _keys_lock:
+                    _open_keys.discard(self.key)
+
+    @property
+    def _run(self) -> Run:
+        if self._run_or_none is None:
+            raise RuntimeError(
+                f"operation {self.name!r} is not open; use it as a block: with operation({self.name!r}, …) as op:"
+            )
+        return self._run_or_none
+
+    def _remaining(self) -> float:
+        return self._run.deadline.remaining()
+
+    def _take_key(self) -> None:
+        if self.key is None:
+            return
+        with _keys_lock:
+            if self.key in _open_keys:
+                raise OperationTaken(
+                    f"an operation with the key {self.key!r} is open in this process already",
+                    OperationRecord(self.name, "", self.key),
+                    "Wait for it to end, or use another key.",
+                )
+            _open_keys.add(self.key)
+
+    # ---- what is known
+
+    @property
+    def id(self) -> str:
+        """The operation's own id, 32 hex digits, there with and without tracing."""
+        return self._run.operation_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """32 hex digits, or None without tracing."""
+        return self._run.root.trace_id
+
+    @property
+    def job(self) -> Job | None:
+        """The server's part, as it stands; None before the submit."""
+        return self._run.job
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier process began it."""
+        return False
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, `inf` where there is none; negative once it has passed."""
+        return self._remaining()
+
+    def sleep(self, seconds: float) -> None:
+        """Pause the caller's own code, within the deadline.
+
+        Raises:
+            DeadlineExceeded: The pause does not fit; it is not begun.
+        """
+        if seconds > 0:
+            self._run.pause(Pause(seconds, "pacing"))
+
+    # ---- the hops
+
+    def submit(
+        self,
+        method: str,
+        url: str,
+        *,
+        surface: SubmitSurface | None = None,
+        retry: RetryPolicy | None = None,
+        idempotency_key: str | None = None,
+        timeout: Timeout = None,
+        **as_in_requests: Unpack[AsInRequests],
+    ) -> Job:
+        """Hand the job in.
+
+        Args:
+            method, url: As in `requests.request`; so are the arguments not named here.
+            surface: Reads the answer, instead of the provider's.
+            retry: Permits sending it again although the server may have got it.
+            idempotency_key: Sent under the provider's `idempotency` header, else
+                `Idempotency-Key`; makes sending again safe.
+            timeout: Of one request, as in `requests`; the deadline bounds it as well.
+
+        Raises:
+            SubmitRejected: The server refused, or was never reached; there is no job.
+            SubmitUncertain: Sent and never answered; perhaps there is a job.
+            SurfaceError: The answer made no sense.
+            DeadlineExceeded: The deadline struck.
+            JobFailed: The job ended badly at once.
+            ValueError, TypeError: The request cannot be built.
+        """
+        run = self._run
+        _refuse_unknown(as_in_requests)
+        call = Call(method, self._absolute(url))
+        run.courier.trusted.adopt(url)
+        run.courier.adopt(as_in_requests)
+        run.job, run.submitted_s, run.submit_hint_s = None, None, None
+        with run.in_hop("submit", call, leave_open=True) as hop:
+            return submit(
+                hop,
+                call,
+                surface=surface,
+                retry=retry,
+                idempotency_key=idempotency_key,
+                timeout=timeout,
+                as_in_requests=as_in_requests,
+            )
+
+    def poll(
+        self,
+        job_or_url: Job | str | None = None,
+        *,
+        surface: PollSurface | None = None,
+        pacing: Pacing | None = None,
+        budget: Budget | None = None,
+        allow_partial: bool = False,
+        timeout: Timeout = None,
+    ) -> Ready:
+        """Wait until the job is over.
+
+        Args:
+            job_or_url: The job, or the URL of its status monitor; else what was submitted.
+            surface, pacing, budget: Instead of the provider's.
+            allow_partial: Return a job with failed items instead of raising.
+            timeout: Of one poll, as in `requests`.
+
+        Raises:
+            JobFailed: Or its kind: cancelled, expired, partially failed.
+            PollBudgetExhausted, PollErrorsExhausted, StatusUnavailable, OutcomeAmbiguous: As named.
+            DeadlineExceeded: The deadline struck, or a pause would overrun it.
+            ValueError: There is no job to ask for.
+        """
+        run = self._run
+        if isinstance(job_or_url, str):
+            url = self._absolute(job_or_url)
+            job_or_url = Job(status_url=url, submit_url=url, submit_method="GET")
+        if job_or_url is not None and job_or_url is not run.job:
+            run.job, run.submitted_s, run.submit_hint_s = job_or_url, None, None
+        job = run.job
+        if job is None:
+            raise ValueError(
+                f"operation {self.name!r}: there is no job to poll; submit one, or pass a Job or a status URL"
+            )
+        self._adopt_from(job)
+        if job.ready is not None:
+            return self._finished_at_once(job.ready, allow_partial)
+        try:
+            call = self.provider.status_call(job)
+            origin_of(call.url)
+        except LookupError as missing:
+            raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {missing.args[0]}") from None
+        poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
+        with run.in_hop("poll", call) as hop:
+            return poll(hop, poller, allow_partial=allow_partial)
+
+    def _finished_at_once(self, ready: Ready, allow_partial: bool) -> Ready:
+        run = self._run
+        if ready.complete or allow_partial:
+            run.ready = ready
+            return ready
+        from trihop._errors import JobPartiallyFailed
+
+        error = run.error(
+            JobPartiallyFailed,
+            f"the job ended with failed items, state {ready.state!r}",
+            "Pass allow_partial=True to take what there is.",
+            error=run.job_error,
+            ready=ready,
+        )
+        run.ending = error
+        if run.hop is not None:
+            run.hop.fail(error)
+            run.close_hop()
+        raise error
+
+    @overload
+    def download(
+        self,
+        what: Ready | Result | Call | str,
+        *,
+        to: Target = None,
+        surface: DownloadSurface | None = None,
+        retry: RetryPolicy | None = None,
+        sha256: str | None = None,
+        max_size: int | None = None,
+        decode: bool = True,
+        timeout: Timeout = None,
+    ) -> Download: ...
+
+    @overload
+    def download(
+        self,
+        what: Ready,
+        *,
+        into: str | Path,
+        surface: DownloadSurface | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: Timeout = None,
+    ) -> dict[str, Download]: ...
+
+    def download(
+        self,
+        what: Ready | Result | Call | str,
+        *,
+        to: Target = None,
+        into: str | Path | None = None,
+        surface: DownloadSurface | None = None,
+        retry: RetryPolicy | None = None,
+        sha256: str | None = None,
+        max_size: int | None = None,
+        decode: bool = True,
+        timeout: Timeout = None,
+    ) -> Download | dict[str, Download]:
+        """Fetch a result, or with `into=` all of them.
+
+        Args:
+            what: What the poll returned, one of its results, or a URL.
+            to: A path, a file object opened for bytes, or None for memory. A path
+                shows the whole result or nothing.
+            into: A folder, made if need be; each result goes in under its name.
+            surface, retry: Instead of the provider's.
+            sha256: The digest in hex that the result must have.
+            max_size: Bytes it may have at the most.
+            decode: Whether to undo the content encoding.
+            timeout: Of one request, as in `requests`.
+
+        Raises:
+            ResultUnavailable: The link ran out, is used up, or the result is gone.
+            ResultCorrupt: Length or digest do not add up; nothing is left at the target.
+            SurfaceError: The reply made no sense.
+            DeadlineExceeded: The deadline struck.
+            OSError: The place cannot be written to.
+        """
+        run = self._run
+        terms = Terms(
+            surface=surface if surface is not None else self.provider.download,
+            retry=retry if retry is not None else self.provider.retry,
+            sha256=sha256,
+            max_size=max_size,
+            decode=decode,
+            timeout=timeout,
+        )
+        results = self._results(what)
+        if to is not None and into is not None:
+            raise ValueError(f"operation {self.name!r}: download() takes to= or into=, not both")
+        poller = None if run.job is None or not isinstance(what, Ready) else Poller(run)
+        first = next((as_call(result.at) for _, result in results if result.at is not None), None)
+        if into is not None:
+            with run.in_hop("download", first) as hop:
+                return fetch_into(hop, poller, results, Path(into), terms)
+        if len(results) > 1:
+            names = ", ".join(name for name, _ in results)
+            raise ValueError(
+                f"operation {self.name!r}: {len(results)} results ({names}); pass into= for all, or ready[name] for one"
+            )
+        if not results and to is None:
+            return nothing()
+        with run.in_hop("download", first) as hop:
+            if not results:
+                raise run.error(
+                    ResultUnavailable,
+                    "the job left no result to download",
+                    "Look at ready.state and ready.counts for what it did.",
+                )
+            name, result = results[0]
+            return Fetch(hop, poller, name, result, terms).to(to)
+
+    def run(
+        self,
+        method: str,
+        url: str,
+        *,
+        to: Target = None,
+        allow_partial: bool = False,
+        **as_in_requests: Unpack[AsInRequests],
+    ) -> Download:
+        """Submit, poll and download in one line.
+
+        Raises:
+            As the three hops.
+        """
+        job = self.submit(method, url, **as_in_requests)
+        return self.download(self.poll(job, allow_partial=allow_partial), to=to)
+
+    def once(self, name: str, do: Callable[[], T]) -> T:
+        """Do a step of a submit that takes several, and not twice under this name.
+
+        Args:
+            name: The step's name within the operation.
+            do: What to do; its value must be JSON-able.
+
+        Returns:
+            What `do` returned, now or the first time.
+
+        Raises:
+            TypeError: The value is not JSON-able.
+            DeadlineExceeded: The deadline had passed; it was not begun.
+        """
+        run = self._run
+        if name in self._once:
+            return self._once[name]  # type: ignore[no-any-return]
+        run.check_deadline()
+        value = do()
+        try:
+            _json.dumps(value)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"operation {self.name!r}: once({name!r}) returned {type(value).__name__}, which is not JSON-able; "
+                "return what a later run needs, such as an id or a status code"
+            ) from None
+        self._once[name] = value
+        return value
+
+    def hop(self, name: Literal["submit", "poll", "download"], *, surface: Any = None) -> HopByHand:
+        """Name a hop by hand, around requests of your own; a block.
+
+        Args:
+            name: "submit", "poll" or "download".
+            surface: For `hop.wait(response)`; else the provider's.
+        """
+        if name not in ("submit", "poll", "download"):
+            raise ValueError(f"operation {self.name!r}: a hop is 'submit', 'poll' or 'download', got {name!r}")
+        return HopByHand(self._run, name, surface)
+
+    def cancel(self, job: Job | None = None) -> bool:
+        """Ask the server to cancel the job; it is best effort at every server.
+
+        Args:
+            job: The job; else the one that was submitted.
+
+        Returns:
+            Whether the server took it (2xx), or knows the job no more (404, 409, 410).
+
+        Raises:
+            ValueError: There is no job, or its API has no way to cancel.
+            DeadlineExceeded: The deadline had passed.
+        """
+        run = self._run
+        job = job if job is not None else run.job
+        if job is None:
+            raise ValueError(f"operation {self.name!r}: there is no job to cancel")
+        call = self.provider.cancel_call(job)
+        self._adopt_from(job)
+        run.check_deadline()
+        sent = run.cancel(call, timeout=None)
+        return sent.reply is not None and (sent.reply.status_code < 300 or sent.reply.status_code in (404, 409, 410))
+
+    def _cancel_quietly(self) -> None:
+        """After Ctrl-C: bounded, and never hiding the interrupt."""
+        run = self._run
+        run.deadline = replace(run.deadline, at_s=self._clock.monotonic() + _CANCEL_WITHIN_S)
+        try:
+            self.cancel()
+        except (OperationError, ValueError) as error:
+            run.warn_once("cancel", f"the job was not cancelled: {error}")
+
+    # ---- helpers
+
+    def _absolute(self, url: str) -> str:
+        try:
+            origin_of(url)
+        except ValueError as error:
+            raise ValueError(f"operation {self.name!r}: {error}") from None
+        return url
+
+    def _adopt_from(self, job: Job) -> None:
+        trusted = self._run.courier.trusted
+        if not trusted and (url := job.submit_url or job.status_url) is not None:
+            trusted.adopt(self._absolute(url))
+
+    def _results(self, what: Ready | Result | Call | str) -> list[tuple[str, Result]]:
+        match what:
+            case Ready():
+                return list(named(what.results))
+            case Result():
+                return [(what.name, what)]
+            case str() | Call():
+                self._absolute(as_call(what).url)
+                return [("result", Result(what))]
+            case _:
+                raise TypeError(
+                    f"operation {self.name!r}: download() takes a Ready, a Result or a URL, got {type(what).__name__}"
+                )
+
+
+_AS_IN_REQUESTS = frozenset(AsInRequests.__annotations__)
+
+
+def _refuse_unknown(as_in_requests: Mapping[str, object]) -> None:
+    unknown = set(as_in_requests) - _AS_IN_REQUESTS
+    if unknown:
+        raise TypeError(
+            f"submit() got unknown arguments {sorted(unknown)}; it takes those of requests: {sorted(_AS_IN_REQUESTS)}"
+        )
