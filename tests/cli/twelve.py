@@ -121,7 +121,7 @@ def queued_until_the_deadline() -> bytes:
 
 
 def a_pause_refused() -> bytes:
-    message = "no result in time: the server asked for 3600 s and 900 s are left [operation=export trace=aaaa]. It may yet finish."
+    message = "no result in time: the server asked for 3600 s and 900 s are left [operation=export trace=aaaa]."
     return _polling(
         "timeout",
         "DeadlineExceeded",

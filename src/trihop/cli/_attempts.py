@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
 
 from trihop import _semconv
 from trihop.cli._paper import Glyphs, Line, Paper, Piece
@@ -37,38 +40,70 @@ def table(span: Span, trace: Trace, paper: Paper) -> Iterator[Line]:
     if len(kept) > 2 * _AT_EACH_END:
         kept = (*kept[:_AT_EACH_END], *kept[-_AT_EACH_END:])
     errors = span.attributes.count(_semconv.POLL_ERRORS) or 0
-    yield ()
     failed = f", {counted(errors, 'error')}" if errors else ""
+    columns = _Columns.of(kept, total, trace.start_ns, paper)
+    yield ()
     yield (Piece(paper.fit(f"{span.name}: {counted(total, 'attempt')}{failed}", paper.width).rstrip(), "title"),)
-
-    at = {attempt.number: f"+{seconds((attempt.at_ns - trace.start_ns) / 1e9)}" for attempt in kept}
-    took = {attempt.number: _seconds(attempt.duration_s) for attempt in kept}
-    widths = (
-        max(1, len(f"{total:,}")),
-        max(len("at"), *map(len, at.values())),
-        max(len("took"), *map(len, took.values())),
-    )
-    used = 2 + sum(widths) + 3 * 2 + 2
-    answers = max(len("answer"), *(len(_answer(attempt)) for attempt in kept))
-    answer_width = max(_NARROWEST_ANSWER, min(answers, paper.width - used - _ROOM_FOR_REST))
-
-    head = f"  {'#':>{widths[0]}}  {'at':>{widths[1]}}  {'took':>{widths[2]}}  {'answer':<{answer_width}}  then"
-    yield (Piece(head, "dim"),)
+    yield (Piece(f"  {columns.figures('#', 'at', 'took')}{'answer':<{columns.answer}}  then", "dim"),)
     for row in folded(kept, total):
         if isinstance(row, int):
-            yield (Piece(" " * (widths[0] + 4)), Piece(paper.text(f"… {row:,} more"), "dim"))
-            continue
-        sort = sort_of(row)
-        figures = f"{row.number:>{widths[0]},}  {at[row.number]:>{widths[1]}}  {took[row.number]:>{widths[2]}}"
-        rest = paper.wrap(_then(row), paper.width - used - answer_width)
+            yield (Piece(columns.indent), Piece(paper.text(f"… {row:,} more"), "dim"))
+        else:
+            yield from columns.row(row, trace.start_ns, paper)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How wide each column is, so that all rows of a table stand alike."""
+
+    number: int
+    at: int
+    took: int
+    answer: int
+
+    @classmethod
+    def of(cls, kept: Sequence[Attempt], total: int, start_ns: int, paper: Paper) -> _Columns:
+        number = len(f"{total:,}")
+        at = max(len("at"), *(len(_at(attempt, start_ns)) for attempt in kept))
+        took = max(len("took"), *(len(_took(attempt)) for attempt in kept))
+        answer = max(len("answer"), *(cell_len(paper.text(_answer(attempt))) for attempt in kept))
+        left = paper.width - (number + at + took + 10) - _ROOM_FOR_REST
+        return cls(number, at, took, max(_NARROWEST_ANSWER, min(answer, left)))
+
+    @property
+    def indent(self) -> str:
+        return " " * (self.number + 4)
+
+    def figures(self, number: str, at: str, took: str) -> str:
+        return f"{number:>{self.number}}  {at:>{self.at}}  {took:>{self.took}}  "
+
+    def row(self, attempt: Attempt, start_ns: int, paper: Paper) -> Iterator[Line]:
+        sort = sort_of(attempt)
+        figures = self.figures(f"{attempt.number:,}", _at(attempt, start_ns), _took(attempt))
+        before = 2 + len(figures) + self.answer + 2
+        then, headers = _then(attempt), ", ".join(f"{name}={value}" for name, value in attempt.telling)
+        together = ", ".join(part for part in (then, headers) if part)
+        apart = bool(headers) and len(paper.wrap(together, paper.width - before)) > 1
+        first, *rest = paper.wrap(then if apart else together, paper.width - before)
         yield (
             Piece(f"{shape(paper.glyphs, sort)} ", sort),
-            Piece(f"{figures}  "),
-            Piece(paper.fit(_answer(row), answer_width), "" if sort == "ok" else sort),
-            Piece(f"  {rest[0]}"),
+            Piece(figures),
+            Piece(paper.fit(_answer(attempt), self.answer), "" if sort == "ok" else sort),
+            Piece(f"  {first}"),
         )
-        for line in rest[1:]:
-            yield (Piece(" " * (used + answer_width) + line),)
+        for line in rest:
+            yield (Piece(" " * before + line),)
+        if apart:  # on lines of their own: an id that is to be quoted should not be broken
+            for line in paper.wrap(headers, paper.width - len(self.indent)):
+                yield (Piece(self.indent + line, "dim"),)
+
+
+def _at(attempt: Attempt, start_ns: int) -> str:
+    return f"+{seconds((attempt.at_ns - start_ns) / 1e9)}"
+
+
+def _took(attempt: Attempt) -> str:
+    return "" if attempt.duration_s is None else seconds(attempt.duration_s)
 
 
 def _answer(attempt: Attempt) -> str:
@@ -82,13 +117,8 @@ def _then(attempt: Attempt) -> str:
     wait = None
     if attempt.wait_s is not None:
         wait = f"wait {seconds(attempt.wait_s)}" + (f" ({attempt.wait_reason})" if attempt.wait_reason else "")
-    headers = (f"{name}={value}" for name, value in attempt.telling)
     marks = (mark.replace("_", " ") for mark in attempt.marks)
     verdict = (
         None if attempt.error else attempt.verdict
     )  # a failed attempt is transient, and its row says error already
-    return ", ".join(part for part in (verdict, wait, *marks, *headers) if part)
-
-
-def _seconds(duration_s: float | None) -> str:
-    return "" if duration_s is None else seconds(duration_s)
+    return ", ".join(part for part in (verdict, wait, *marks) if part)

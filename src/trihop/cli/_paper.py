@@ -6,6 +6,7 @@ Everything that came from elsewhere passes through `Paper.text`: it is text, nev
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from rich.text import Text
 from trihop.viewer import plain
 
 NARROWEST = 60
+_BREAKS = re.compile(r" (?!(?:ms|s|m|h|d|B|kB|MB|GB|TB)\b)")  # a number stays with its unit
 
 
 class Piece(NamedTuple):
@@ -97,7 +99,7 @@ class Paper:
         """Text broken at spaces into lines of at most so many columns; a longer word is broken where it must."""
         lines: list[str] = []
         line = ""
-        for word in self.text(value).split(" "):
+        for word in _BREAKS.split(self.text(value)):
             joined = f"{line} {word}" if line else word
             if cell_len(joined) <= columns:
                 line = joined

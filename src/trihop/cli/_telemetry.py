@@ -40,13 +40,20 @@ def tracing(file: Path, *, service: str) -> Iterator[str | None]:
     except ModuleNotFoundError as missing:
         raise _not_installed(missing, "cli") from None
     endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), None)
-    exporter = None if endpoint is None else _otlp()
-    name = os.environ.get("OTEL_SERVICE_NAME", service)
-    sdk = TracerProvider(sampler=ALWAYS_ON, resource=Resource.create({"service.name": name}), shutdown_on_exit=False)
+    present = trace.get_tracer_provider()
     with _open(file) as stream:
-        sdk.add_span_processor(SimpleSpanProcessor(FileSpanExporter(stream=stream)))
-        if exporter is not None:
-            sdk.add_span_processor(BatchSpanProcessor(exporter))
+        to_file = SimpleSpanProcessor(FileSpanExporter(stream=stream))
+        if isinstance(present, TracerProvider):  # started under opentelemetry-instrument, which exports as it was told
+            present.add_span_processor(to_file)
+            yield endpoint
+            return
+        name = os.environ.get("OTEL_SERVICE_NAME", service)
+        sdk = TracerProvider(
+            sampler=ALWAYS_ON, resource=Resource.create({"service.name": name}), shutdown_on_exit=False
+        )
+        sdk.add_span_processor(to_file)
+        if endpoint is not None:
+            sdk.add_span_processor(BatchSpanProcessor(_otlp()))
         trace.set_tracer_provider(sdk)
         try:
             yield endpoint

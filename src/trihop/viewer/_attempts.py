@@ -29,7 +29,7 @@ class Attempt:
 
     @property
     def telling(self) -> tuple[tuple[str, str], ...]:
-        """The headers that explain it: those of a failed attempt or an unreadable hint; that JSON came explains nothing."""
+        """The headers that explain it: of a failed attempt or an unreadable hint; that JSON came explains nothing."""
         if self.error is None and _semconv.MARK_HINT_UNREADABLE not in self.marks:
             return ()
         return tuple((name, value) for name, value in self.headers if name != "content-type" or "json" not in value)

@@ -64,7 +64,8 @@ def _operation(span: Span) -> Iterator[Note]:
     told = span.attributes
     if (result := told.text(_semconv.OPERATION_RESULT)) is not None:
         ended_in = told.text(_semconv.OPERATION_ENDED_IN)
-        yield Note("result", _join(result if ended_in is None else f"{result} in {ended_in}", _items(span)))
+        sort: Literal["result", "state"] = "result" if result == "success" else "state"
+        yield Note(sort, _join(result if ended_in is None else f"{result} in {ended_in}", _items(span)))
     job, state, jobs = told.text(_semconv.JOB_ID), told.text(_semconv.JOB_STATE), told.count(_semconv.OPERATION_JOBS)
     yield from _note(
         "state",
