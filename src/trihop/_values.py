@@ -159,16 +159,19 @@ class Reply:
         Raises:
             ValueError: It is not XML, or declares entities.
         """
-        from xml.etree.ElementTree import ParseError, XMLParser, fromstring
+        from xml.etree.ElementTree import ParseError, fromstring
+        from xml.parsers.expat import ExpatError, ParserCreate
 
         def refuse(*_: object) -> None:
             raise Garbled("not_xml", "the body is XML that declares entities")
 
-        parser = XMLParser()  # noqa: S314
-        parser.parser.EntityDeclHandler = refuse
+        # ElementTree's own parser does not show declarations, so they are looked for first.
+        declarations = ParserCreate()
+        declarations.EntityDeclHandler = refuse
         try:
-            return fromstring(self.content, parser)  # noqa: S314
-        except (ParseError, LookupError):
+            declarations.Parse(self.content, True)
+            return fromstring(self.content)  # noqa: S314 - no entity is declared
+        except (ExpatError, ParseError, LookupError):
             raise Garbled("not_xml", f"the body is not XML ({len(self.content)} bytes)") from None
 
     @property
