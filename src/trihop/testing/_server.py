@@ -74,7 +74,7 @@ class ScriptedServer:
     """Where it listens, such as http://127.0.0.1:41234/ with the slash."""
 
     ca_file: str | None
-    """The certificate to verify it with, as in `session.verify = server.ca_file`; None without TLS."""
+    """What to verify it with, as in `session.get(server.url, verify=server.ca_file)`; None without TLS."""
 
     def __init__(self, *, tls: bool = False, clock: VirtualClock | None = None) -> None:
         self._clock = SystemClock() if clock is None else clock

@@ -1,0 +1,3 @@
+"""What all tests share; the fixtures `clock`, `server` and `spans` come from trihop's own pytest plugin."""
+
+pytest_plugins = ["pytester"]
