@@ -73,15 +73,20 @@ def _exact_target(conn: Any, url: str, exact_url: str) -> str:
     exact = exact_url.partition("#")[0]
     if not exact.isascii() or re.search(r"[\x00-\x20\x7f]", exact):
         return url
-    wanted = parse_url(exact)
-    through_proxy = not url.startswith("/")
-    given = parse_url(url if through_proxy else f"{wanted.scheme}://{_authority(conn)}{url}")
-    if _identity(given) != _identity(wanted):
+    scheme, authority, target = _parts(exact)
+    to_proxy = not url.startswith("/")
+    given = _parts(url) if to_proxy else (scheme, _authority(conn), url)
+    if _identity(*given) != _identity(scheme, authority, target):
         return url
-    scheme, _, rest = exact.partition("://")
+    return f"{scheme}://{authority}{target}" if to_proxy else target
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """Scheme, authority without what identifies the user, and a target that begins with a slash."""
+    scheme, _, rest = url.partition("://")
     start = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
     target = rest[start:] if rest[start:].startswith("/") else "/" + rest[start:]
-    return f"{scheme}://{rest[:start].rpartition('@')[2]}{target}" if through_proxy else target
+    return scheme, rest[:start].rpartition("@")[2], target
 
 
 def _authority(conn: Any) -> str:
@@ -90,14 +95,10 @@ def _authority(conn: Any) -> str:
     return f"[{host.strip('[]')}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _identity(url: Any) -> tuple[Any, ...]:
-    """What stays the same of a URL however requests and urllib3 escape it."""
-    return (
-        url.scheme,
-        url.host,
-        url.port or {"http": 80, "https": 443}.get(url.scheme),
-        unquote(url.request_uri).lstrip("/"),
-    )
+def _identity(scheme: str, authority: str, target: str) -> tuple[Any, ...]:
+    """What stays the same of a URL however requests and urllib3 escape, fold and trim it."""
+    url = parse_url(f"{scheme}://{authority}{unquote(target)}")
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(scheme), url.request_uri.strip("/?")
 
 
 # ---- a response
