@@ -79,9 +79,8 @@ def test_https_knows_a_warm_connection_too(session: requests.Session, tls: Any, 
 
 def test_a_connection_lost_before_a_byte_came_was_sent_and_not_received(session: requests.Session) -> None:
     """A server that hangs up on a request leaves it sent, and nothing received."""
-    with Server(hangs_up) as server:
-        with pytest.raises(requests.ConnectionError), bounded(Exchange(until(5))) as exchange:
-            session.get(server.url)
+    with Server(hangs_up) as server, bounded(Exchange(until(5))) as exchange, pytest.raises(requests.ConnectionError):
+        session.get(server.url)
     assert (exchange.sent, exchange.received, exchange.requests) == (True, False, 1)
 
 
@@ -326,9 +325,9 @@ def test_the_cut_is_no_os_error() -> None:
 
 def test_the_peer_is_found_where_people_look_for_it(session: requests.Session) -> None:
     """The socket below a response is where it is on a plain one, and as an unbuffered file it has a number."""
-    with Server(replies(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")) as server:
-        with bounded(Exchange(until(5))), session.get(server.url, stream=True) as response:
-            raw = response.raw._original_response.fp.raw
-            assert raw._sock.getpeername() == ("127.0.0.1", server.port)
-            assert raw.fileno() == response.raw.fileno() == raw._sock.fileno()
-            assert raw.readable() is True
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    with Server(replies(head)) as server, bounded(Exchange(until(5))), session.get(server.url, stream=True) as response:
+        raw = response.raw._original_response.fp.raw
+        assert raw._sock.getpeername() == ("127.0.0.1", server.port)
+        assert raw.fileno() == response.raw.fileno() == raw._sock.fileno()
+        assert raw.readable() is True
