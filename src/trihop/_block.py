@@ -24,10 +24,11 @@ from trihop._operation import OnInterrupt
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
 from trihop._poll import Poller, poll
+from trihop._prepare import AsInRequests
 from trihop._provider import Provider
 from trihop._record import OperationRecord
 from trihop._run import Run
-from trihop._session import AsInRequests, Courier, Timeout
+from trihop._session import Courier, Timeout
 from trihop._submit import submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
 from trihop._values import Call, Job, Ready, Result, as_call, named
@@ -223,7 +224,7 @@ class Operation:
         _refuse_unknown(as_in_requests)
         call = Call(method, self._absolute(url))
         run.courier.trusted.adopt(url)
-        run.courier.adopt(as_in_requests)
+        run.courier.preparing.adopt(as_in_requests)
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
         with run.in_hop("submit", call, leave_open=True) as hop:
             return submit(

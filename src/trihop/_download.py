@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import requests
 
-from trihop._session import check_length
+from trihop._network import check_length
 from trihop._values import JSON
 
 CHUNK_BYTES = 256 * 1024

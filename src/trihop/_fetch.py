@@ -18,10 +18,11 @@ from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, s
 from trihop._errors import OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
 from trihop._exchange import DeadlineCut
 from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, try_later
+from trihop._network import error_type_of
 from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
 from trihop._poll import Poller, settle
 from trihop._run import Hop
-from trihop._session import Sent, Timeout, error_type_of
+from trihop._session import Sent, Timeout
 from trihop._surface import DownloadSurface
 from trihop._template import join
 from trihop._values import Call, Ready, Reply, Result, as_call

@@ -93,7 +93,12 @@ class Poller:
         call = self._call(job)
         sent = hop.send(call, timeout=self._listening(), repeat=True)
         outcome = self._judge(sent)
-        if isinstance(outcome, SignIn) and not self._signed_in_again and run.courier.would_sign_differently(call, sent):
+        refused = None if sent.response is None else sent.response.request
+        if (
+            isinstance(outcome, SignIn)
+            and not self._signed_in_again
+            and run.courier.preparing.signs_differently(call, refused)
+        ):
             self._signed_in_again = True
             self._count(hop, sent, "401", [])
             sent = hop.send(call, timeout=self._listening(), repeat=True)

@@ -27,9 +27,10 @@ from trihop._events import Event, EventKind
 from trihop._fold import Attempt, Fold, encoded_size
 from trihop._hops import error_fields
 from trihop._pacing import Pause
+from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
 from trihop._redact import redact_text, redact_url, redacted_cause
-from trihop._session import AsInRequests, Courier, Sent, Timeout
+from trihop._session import Courier, Sent, Timeout
 from trihop._tracing import CLIENT, INTERNAL, TraceSpan, measure, start_operation
 from trihop._values import JSON, Call, Job, Ready
 
@@ -284,14 +285,14 @@ class Run:
 
     def secrets(self) -> list[str]:
         """Texts of the session that must never be shown, wherever they turn up."""
-        session, options = self.courier.session, self.courier.options
+        session, preparing = self.courier.session, self.courier.preparing
         found: list[str] = [str(value) for name, value in session.headers.items() if name.lower() not in _PLAIN_HEADERS]
-        for auth in (session.auth, options.get("auth")):
+        for auth in (session.auth, preparing.options.get("auth")):
             found += [str(part) for part in auth] if isinstance(auth, tuple) else []
         found += [str(cookie.value) for cookie in session.cookies]
         if isinstance(session.params, Mapping):
             found += [str(value) for value in session.params.values()]
-        found += self.courier.written_secrets
+        found += preparing.written_secrets
         # "Bearer abc": the token alone is a secret, too.
         return [part for value in found for part in {value, *value.split()} if len(part) >= 6]
 

@@ -11,8 +11,9 @@ from trihop._errors import SubmitRejected, SubmitUncertain, SurfaceError
 from trihop._hops import Nonsense, judge_submit
 from trihop._pacing import RetryPolicy, backoff, read_hint
 from trihop._poll import settle
+from trihop._prepare import AsInRequests
 from trihop._run import Hop, Run
-from trihop._session import AsInRequests, Sent, Timeout
+from trihop._session import Sent, Timeout
 from trihop._surface import SubmitSurface
 from trihop._template import join
 from trihop._values import Call, Job, Reply

@@ -1,0 +1,228 @@
+"""Turning a call into a prepared request: with the session's credentials at home, without them elsewhere.
+
+A poll is prepared once and sent again as it is, where nothing that it was made
+from can have changed; on this `requests` spends half its time. What freezes
+with it between good polls: `.netrc` and the proxies of the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import requests
+
+from trihop._origin import Trusted
+from trihop._values import Call
+
+# What a request to a foreign origin may take over from the session.
+HARMLESS_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection")
+CREDENTIAL_NAME = re.compile(r"auth|cookie|key|token|secret|signature|password|session", re.IGNORECASE)
+
+# Given on the submit, these hold for the later hops as well: they say how the
+# API is reached, not what is asked of it.
+_FOR_ALL_HOPS = ("auth", "proxies", "verify", "cert")
+
+# URLs that neither requests nor urllib3 would rewrite need no help to arrive as they are.
+_ARRIVES_AS_IT_IS = re.compile(
+    r"https?://[a-z0-9.-]+(:\d+)?(/(?!\.)[\w.~-]*(?<!\.))*/?(\?[\w.~=&/:@!$'()*,;-]*)?", re.ASCII
+)
+
+
+class AsInRequests(TypedDict, total=False):
+    """What `op.submit` passes on, as in `requests.request`."""
+
+    params: Any
+    data: Any
+    json: Any
+    headers: Mapping[str, str | bytes | None] | None
+    cookies: Any
+    files: Any
+    auth: Any
+    hooks: Any
+    proxies: Any
+    verify: Any
+    cert: Any
+
+
+Transmit = Callable[[Any], requests.Response]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A request prepared once, and what it was made from."""
+
+    call: Call
+    made_from: tuple[Any, ...]
+    prepared: requests.PreparedRequest
+    settings: dict[str, Any]
+    exact_url: str | None
+    at_home: bool
+
+    def copy(self, headers: Mapping[str, str] | None) -> requests.PreparedRequest:
+        """One to send: adapters and hooks may change its headers."""
+        clone = requests.PreparedRequest()
+        vars(clone).update(vars(self.prepared))
+        clone.headers = self.prepared.headers.copy()
+        if headers:
+            clone.headers.update(headers)
+        return clone
+
+
+class Preparing:
+    """Prepares the requests of one operation."""
+
+    def __init__(self, session: requests.Session, trusted: Trusted) -> None:
+        self.session = session
+        self.trusted = trusted
+        self.options: dict[str, Any] = {}
+        self.written_secrets: list[str] = []
+        self._kept: _Kept | None = None
+
+    def adopt(self, as_in_requests: AsInRequests) -> None:
+        """Take over what a submit says about how the API is reached."""
+        given: Mapping[str, Any] = as_in_requests
+        self.options = {name: given[name] for name in _FOR_ALL_HOPS if name in given}
+        written = given.get("headers") or {}
+        self.written_secrets += [str(value) for name, value in written.items() if CREDENTIAL_NAME.search(name)]
+
+    def forget(self) -> None:
+        """Prepare the next poll afresh: something happened that may have changed what it is made from."""
+        self._kept = None
+
+    def transmit(
+        self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, *, repeat: bool
+    ) -> tuple[Transmit, str | None]:
+        """A function of the timeout that sends the call, and the URL to go out byte for byte, if it needs help.
+
+        Args:
+            call: What to send.
+            body: The caller's own arguments, instead of those of the call.
+            headers: `traceparent` and the like, for trusted origins.
+            repeat: Whether a request prepared before may be sent again.
+
+        Raises:
+            ValueError, TypeError: It cannot be prepared.
+        """
+        kept = self._kept
+        if kept is None or not repeat or kept.call != call or kept.made_from != self._made_from(self.options):
+            at_home = call.url in self.trusted
+            with_credentials = call.credentials == "always" or (call.credentials == "origin" and at_home)
+            options = {**self.options, **(body or {})}
+            if with_credentials and _overridden(self.session):
+                return self._by_the_session(call, body, options, headers if at_home else None), None
+            kept = self._prepare(call, at_home, with_credentials, options, body)
+            made_from = self._made_from(options) if repeat and with_credentials else None
+            if made_from is not None:
+                kept.made_from = made_from
+                self._kept = kept
+        send, prepared, settings = self.session.send, kept.copy(headers if kept.at_home else None), kept.settings
+        return lambda timeout: send(prepared, timeout=timeout, allow_redirects=False, **settings), kept.exact_url
+
+    def signs_differently(self, call: Call, refused: requests.PreparedRequest | None) -> bool:
+        """Whether preparing the call again gives other credentials than those that were refused."""
+        self.forget()
+        at_home = call.url in self.trusted
+        if refused is None or not (at_home or call.credentials == "always"):
+            return False
+        if _overridden(self.session):
+            return True  # an OAuth session refreshes as it sends; there is no telling beforehand
+        now = self._prepare(call, at_home, True, dict(self.options), None).prepared
+        return now.url != refused.url or any(refused.headers.get(name) != value for name, value in now.headers.items())
+
+    # ---- the ways to prepare
+
+    def _by_the_session(
+        self, call: Call, body: AsInRequests | None, options: dict[str, Any], headers: Mapping[str, str] | None
+    ) -> Transmit:
+        """For a session with its own way to build a request, as OAuth sessions have."""
+        session, asked = self.session, _asked(call, body)
+        arguments = {**options, **asked, "headers": {**(asked.get("headers") or {}), **(headers or {})}}
+        return lambda timeout: session.request(
+            call.method, call.url, timeout=timeout, allow_redirects=False, stream=True, **arguments
+        )
+
+    def _prepare(
+        self, call: Call, at_home: bool, with_credentials: bool, options: dict[str, Any], body: AsInRequests | None
+    ) -> _Kept:
+        session, arguments, method = self.session, _asked(call, body), call.method.upper()
+        if with_credentials:
+            own = {name: options.get(name) for name in ("auth", "cookies", "hooks")}
+            prepared = session.prepare_request(requests.Request(method, call.url, **own, **arguments))
+            cert = options.get("cert")
+        else:
+            # Without the session: no auth, cookies, params, hooks or netrc; only what says who asks.
+            plain = {name: value for name in HARMLESS_HEADERS if (value := session.headers.get(name)) is not None}
+            written = arguments.get("headers") or {}
+            if not at_home:
+                written = {name: value for name, value in written.items() if not CREDENTIAL_NAME.search(name)}
+            arguments["headers"] = {**plain, **written}
+            prepared = requests.PreparedRequest()
+            prepared.prepare(method=method, url=call.url, **arguments)
+            cert = None
+        url = prepared.url or call.url
+        settings = dict(
+            session.merge_environment_settings(url, options.get("proxies") or {}, True, options.get("verify"), cert)
+        )
+        if not with_credentials:
+            settings["cert"] = None
+        return _Kept(call, (), prepared, settings, _exact(call, prepared), at_home)
+
+    def _made_from(self, options: dict[str, Any]) -> tuple[Any, ...] | None:
+        """What a prepared request depends on; None where it must be prepared each time."""
+        session = self.session
+        auth = options.get("auth") or session.auth
+        if auth is not None and not isinstance(auth, tuple):
+            return None  # a callable signs each request by itself
+        if len(session.cookies) > 0 or options.get("cookies") or _overridden(session):
+            return None
+        return (
+            tuple(session.headers.items()),
+            auth,
+            _frozen(session.params),
+            dict(session.proxies),
+            {event: list(hooks) for event, hooks in session.hooks.items()},
+            session.verify,
+            session.cert,
+            session.trust_env,
+        )
+
+
+def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
+    if body is not None:
+        given: Mapping[str, Any] = body
+        return {name: given[name] for name in ("params", "data", "json", "headers", "files") if name in given}
+    asked: dict[str, Any] = {"params": call.params, "json": call.json, "data": call.data, "headers": call.headers}
+    return {
+        name: dict(value) if isinstance(value, Mapping) and name != "json" else value
+        for name, value in asked.items()
+        if value is not None
+    }
+
+
+def _overridden(session: requests.Session) -> bool:
+    base, kind = requests.Session, type(session)
+    if kind is base:
+        return not _OWN_WAYS.isdisjoint(vars(session))
+    return any(getattr(kind, name) is not getattr(base, name) or name in vars(session) for name in _OWN_WAYS)
+
+
+_OWN_WAYS = frozenset({"request", "prepare_request", "merge_environment_settings"})
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((key, _frozen(part)) for key, part in value.items())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _exact(call: Call, prepared: requests.PreparedRequest) -> str | None:
+    """The call's URL, if it can go out as it is, nothing was merged into it, and it would be rewritten otherwise."""
+    url = call.url.partition("#")[0]
+    if _ARRIVES_AS_IT_IS.fullmatch(url) or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
+        return None
+    plain = requests.PreparedRequest()
+    plain.prepare_url(url, None)
+    return url if plain.url == prepared.url else None
