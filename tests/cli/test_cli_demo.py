@@ -6,10 +6,10 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -135,11 +135,11 @@ def test_the_trace_file_is_its_owners_alone_and_holds_no_secret(shown: Mapping[s
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Takes what is exported, and remembers the bodies on its server."""
+    """Takes what is exported, and remembers the bodies on its server; refuses what comes under /full."""
 
     def do_POST(self) -> None:
         self.server.received.append(self.rfile.read(int(self.headers["Content-Length"])))  # type: ignore[attr-defined]
-        self.send_response(200)
+        self.send_response(400 if self.path.startswith("/full") else 200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -147,18 +147,24 @@ class Collector(BaseHTTPRequestHandler):
         pass
 
 
-def test_spans_also_go_where_the_environment_says(run: Run, tmp_path: Path):
-    """With OTEL_EXPORTER_OTLP_ENDPOINT the collector gets the spans that the file gets."""
-    with HTTPServer(("127.0.0.1", 0), Collector) as collector:
+def test_spans_also_go_where_the_environment_says(run: Run):
+    """A collector gets the spans that the file gets; if it refuses them, that is said and changes nothing else."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector, ThreadPoolExecutor() as pool:
         collector.received = []  # type: ignore[attr-defined]
-        threading.Thread(target=collector.serve_forever, args=(0.05,), daemon=True).start()
+        pool.submit(collector.serve_forever, 0.05)
         endpoint = f"http://127.0.0.1:{collector.server_port}"
-        done = run("demo", "--fail", "job", env={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+
+        def demo(path: str, file: str) -> subprocess.CompletedProcess[bytes]:
+            env = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"{endpoint}{path}"}
+            return run("demo", "--fail", "job", "--file", file, env=env)
+
+        taken, refused = pool.map(demo, ("", "/full"), ("a.jsonl", "b.jsonl"))
         collector.shutdown()
         received = b"".join(collector.received)  # type: ignore[attr-defined]
 
-    assert done.returncode == 0, done.stderr.decode()
-    assert f"exported to {endpoint}" in done.stdout.decode()
+    assert (taken.returncode, refused.returncode) == (0, 0)
+    assert f"exported to {endpoint}\n" in taken.stdout.decode()
+    assert f"the export to {endpoint}/full failed\n" in refused.stdout.decode()
     assert b"poll export" in received
     assert b"JobFailed" in received
 

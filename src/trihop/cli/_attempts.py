@@ -9,11 +9,12 @@ from rich.cells import cell_len
 
 from trihop import _semconv
 from trihop.cli._paper import Glyphs, Line, Paper, Piece
-from trihop.viewer import Attempt, Span, Trace, attempts, counted, folded, seconds, total_attempts
+from trihop.viewer import Attempt, Span, Trace, attempts, clock, counted, folded, seconds, total_attempts
 
 _AT_EACH_END = 32  # a span keeps 48; a file may come from elsewhere and hold any number
 _NARROWEST_ANSWER = 8
 _ROOM_FOR_REST = 18
+_LONG_S = 60.0
 
 
 def sort_of(attempt: Attempt) -> str:
@@ -41,7 +42,7 @@ def table(span: Span, trace: Trace, paper: Paper) -> Iterator[Line]:
         kept = (*kept[:_AT_EACH_END], *kept[-_AT_EACH_END:])
     errors = span.attributes.count(_semconv.POLL_ERRORS) or 0
     failed = f", {counted(errors, 'error')}" if errors else ""
-    columns = _Columns.of(kept, total, trace.start_ns, paper)
+    columns = _Columns.of(kept, total, trace, paper)
     yield ()
     yield (Piece(paper.fit(f"{span.name}: {counted(total, 'attempt')}{failed}", paper.width).rstrip(), "title"),)
     yield (Piece(f"  {columns.figures('#', 'at', 'took')}{'answer':<{columns.answer}}  then", "dim"),)
@@ -49,7 +50,7 @@ def table(span: Span, trace: Trace, paper: Paper) -> Iterator[Line]:
         if isinstance(row, int):
             yield (Piece(columns.indent), Piece(paper.text(f"… {row:,} more"), "dim"))
         else:
-            yield from columns.row(row, trace.start_ns, paper)
+            yield from columns.row(row, trace, paper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class _Columns:
     answer: int
 
     @classmethod
-    def of(cls, kept: Sequence[Attempt], total: int, start_ns: int, paper: Paper) -> _Columns:
+    def of(cls, kept: Sequence[Attempt], total: int, trace: Trace, paper: Paper) -> _Columns:
         number = len(f"{total:,}")
-        at = max(len("at"), *(len(_at(attempt, start_ns)) for attempt in kept))
+        at = max(len("at"), *(len(_at(attempt, trace)) for attempt in kept))
         took = max(len("took"), *(len(_took(attempt)) for attempt in kept))
         answer = max(len("answer"), *(cell_len(paper.text(_answer(attempt))) for attempt in kept))
         left = paper.width - (number + at + took + 10) - _ROOM_FOR_REST
@@ -77,9 +78,9 @@ class _Columns:
     def figures(self, number: str, at: str, took: str) -> str:
         return f"{number:>{self.number}}  {at:>{self.at}}  {took:>{self.took}}  "
 
-    def row(self, attempt: Attempt, start_ns: int, paper: Paper) -> Iterator[Line]:
+    def row(self, attempt: Attempt, trace: Trace, paper: Paper) -> Iterator[Line]:
         sort = sort_of(attempt)
-        figures = self.figures(f"{attempt.number:,}", _at(attempt, start_ns), _took(attempt))
+        figures = self.figures(f"{attempt.number:,}", _at(attempt, trace), _took(attempt))
         before = 2 + len(figures) + self.answer + 2
         then, headers = _then(attempt), ", ".join(f"{name}={value}" for name, value in attempt.telling)
         together = ", ".join(part for part in (then, headers) if part)
@@ -98,8 +99,10 @@ class _Columns:
                 yield (Piece(self.indent + line, "dim"),)
 
 
-def _at(attempt: Attempt, start_ns: int) -> str:
-    return f"+{seconds((attempt.at_ns - start_ns) / 1e9)}"
+def _at(attempt: Attempt, trace: Trace) -> str:
+    """When it began, after the start of the trace; all rows of a trace in one form."""
+    after_s = (attempt.at_ns - trace.start_ns) / 1e9
+    return f"+{clock(after_s) if trace.duration_s >= _LONG_S else seconds(after_s)}"
 
 
 def _took(attempt: Attempt) -> str:

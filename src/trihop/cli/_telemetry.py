@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
+@dataclass(slots=True)
+class Export:
+    """Where spans go besides the file. `arrived` is known once the block has ended."""
+
+    endpoint: str
+    arrived: bool = True
+
+
 @contextmanager
-def tracing(file: Path, *, service: str) -> Iterator[str | None]:
+def tracing(file: Path, *, service: str) -> Iterator[Export | None]:
     """Write every span that ends inside the block to a file, and export it as the environment asks.
 
     The file is appended to, one OTLP JSON export a line, and is its owner's alone (0600). A span is in it as soon as it
     has ended.
 
     Yields:
-        The address that spans are exported to besides; None where the environment names none.
+        The export besides the file; None where the environment names no collector.
 
     Raises:
         click.ClickException: The SDK or an exporter is not installed, or the file cannot be written.
@@ -40,23 +50,24 @@ def tracing(file: Path, *, service: str) -> Iterator[str | None]:
     except ModuleNotFoundError as missing:
         raise _not_installed(missing, "cli") from None
     endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), None)
+    export = None if endpoint is None else Export(endpoint)
     present = trace.get_tracer_provider()
     with _open(file) as stream:
         to_file = SimpleSpanProcessor(FileSpanExporter(stream=stream))
         if isinstance(present, TracerProvider):  # started under opentelemetry-instrument, which exports as it was told
             present.add_span_processor(to_file)
-            yield endpoint
+            yield None
             return
         name = os.environ.get("OTEL_SERVICE_NAME", service)
         sdk = TracerProvider(
             sampler=ALWAYS_ON, resource=Resource.create({"service.name": name}), shutdown_on_exit=False
         )
         sdk.add_span_processor(to_file)
-        if endpoint is not None:
-            sdk.add_span_processor(BatchSpanProcessor(_otlp()))
+        if export is not None:
+            sdk.add_span_processor(BatchSpanProcessor(_watched(_otlp(), export)))
         trace.set_tracer_provider(sdk)
         try:
-            yield endpoint
+            yield export
         finally:
             sdk.shutdown()
 
@@ -74,6 +85,21 @@ def _otlp() -> SpanExporter:
         return HttpExporter()
     except ModuleNotFoundError as missing:
         raise _not_installed(missing, "otlp") from None
+
+
+def _watched(exporter: SpanExporter, seen: Export) -> SpanExporter:
+    """The exporter, with a note taken of whether what it sent arrived; the SDK itself only logs that."""
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    send = exporter.export
+
+    def export(spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = send(spans)
+        seen.arrived = seen.arrived and result is SpanExportResult.SUCCESS
+        return result
+
+    exporter.export = export  # type: ignore[method-assign]
+    return exporter
 
 
 def _not_installed(missing: ModuleNotFoundError, extra: str) -> click.ClickException:

@@ -69,10 +69,10 @@ ENDINGS = {
     help="Where the trace goes; it is appended. The download lies beside it as trihop-demo.csv.",
 )
 def demo(fail: str | None, file: Path) -> None:
-    """Run the triangle against a job server of its own and draw the trace.
+    """Run the triangle on this machine and draw it.
 
-    The server is a process of its own on 127.0.0.1: it takes a job, answers "in progress" with hints when to ask again,
-    breaks down once on the way, and hands out a signed link. It ends with the demo. Takes about six seconds.
+    The job server is a process of its own on 127.0.0.1: it takes a job, answers "in progress" with hints when to ask
+    again, breaks down once on the way, and hands out a signed link. It ends with the demo. Takes about six seconds.
 
     Spans also go to a collector where OTEL_EXPORTER_OTLP_ENDPOINT names one (extra: otlp).
 
@@ -80,7 +80,7 @@ def demo(fail: str | None, file: Path) -> None:
     """
     ending = GOOD if fail is None else ENDINGS[fail]
     target = file.with_name("trihop-demo.csv")
-    with tracing(file, service="trihop-demo") as endpoint, _job_server() as server:
+    with tracing(file, service="trihop-demo") as export, _job_server() as server:
         click.echo(f"job server: {server['api']} (bearer token), files at {server['files']} (signed links)")
         trace_id, error = _run(server, ending, target)
     if error is None:
@@ -90,8 +90,8 @@ def demo(fail: str | None, file: Path) -> None:
         click.echo(f"trace id: {error.trace_id if isinstance(error, OperationError) else trace_id}")
     click.echo()
     _show_trace(file, trace_id)
-    if endpoint is not None:
-        click.echo(f"exported to {endpoint}")
+    if export is not None:
+        click.echo(f"exported to {export.endpoint}" if export.arrived else f"the export to {export.endpoint} failed")
     if type(error) is not (ending.error or type(None)):
         wanted = "a success" if ending.error is None else ending.error.__name__
         raise click.ClickException(f"this was to end with {wanted}.")

@@ -8,7 +8,7 @@ from trihop.viewer._model import Attributes, Link, Operation, Row, Span, SpanEve
 from trihop.viewer._notes import Note, headline, notes
 from trihop.viewer._otlp import Fault, Reading, read
 from trihop.viewer._story import Story, story
-from trihop.viewer._words import counted, instant, plain, seconds, size
+from trihop.viewer._words import clock, counted, instant, plain, seconds, size
 
 __all__ = [
     "Attempt",
@@ -24,6 +24,7 @@ __all__ = [
     "Story",
     "Trace",
     "attempts",
+    "clock",
     "counted",
     "folded",
     "gaps",

@@ -9,7 +9,7 @@ def seconds(duration_s: float) -> str:
     """A length of time, to about three digits.
 
     >>> [seconds(s) for s in (0.0004, 0.312, 5.4, 42.34, 723, 7500, 100_000)]
-    ['0.4 ms', '312 ms', '5.40 s', '42.3 s', '12 m 03 s', '2 h 05 m', '1 d 03 h']
+    ['0.4 ms', '312 ms', '5.40 s', '42.3 s', '12 m 03 s', '2 h 05 m', '1 d 04 h']
     >>> [seconds(s) for s in (0, 60, 3600, -1.5)]
     ['0 s', '1 m', '1 h', '-1.50 s']
     """
@@ -27,6 +27,16 @@ def seconds(duration_s: float) -> str:
             return f"{whole} {big} {rest:02} {small}" if rest else f"{whole} {big}"
     days, hours = divmod(round(duration_s / 3600), 24)
     return f"{days} d {hours:02} h" if hours else f"{days} d"
+
+
+def clock(duration_s: float) -> str:
+    """A length of time to the second, for columns.
+
+    >>> clock(7019.6), clock(-3)
+    ('1:56:59', '-0:00:03')
+    """
+    minutes, rest = divmod(int(abs(duration_s)), 60)
+    return f"{'-' if duration_s < 0 else ''}{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def size(size_bytes: float) -> str:
