@@ -31,7 +31,7 @@ from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
 from trihop._redact import redact_text, redact_url, redacted_cause
 from trihop._session import Courier, Sent, Timeout
-from trihop._tracing import CLIENT, INTERNAL, TraceSpan, measure, start_operation
+from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, start_operation
 from trihop._values import JSON, Call, Job, Ready
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class Run:
             semconv.DEADLINE_DURATION: None if at is None else deadline.duration_s,
         }
         self.root = start_operation(name, start, at_ns=self._anchor_ns)
+        self.instruments = instruments()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
     # ---- time
@@ -217,8 +218,10 @@ class Run:
         self, name: str, value: float, attributes: Mapping[str, Any] | None = None, *, provider: bool = True
     ) -> None:
         """Record one measurement under the operation's name."""
+        if self.instruments is None:
+            return
         own = {semconv.OPERATION_NAME: self.name, **({semconv.PROVIDER: self.provider.name} if provider else {})}
-        measure(name, value, {**own, **(attributes or {})}, self.root)
+        self.instruments.record(name, value, {**own, **(attributes or {})}, self.root)
 
     # ---- endings
 
@@ -482,7 +485,7 @@ class Hop:
             run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: error_type})
 
     def _measure_exchange(self, call: Call, sent: Sent) -> None:
-        if sent.error_type == "deadline" and not sent.left:
+        if self.run.instruments is None or (sent.error_type == "deadline" and not sent.left):
             return
         address = _address(sent.url)
         status = None if sent.reply is None else sent.reply.status_code
@@ -493,7 +496,7 @@ class Hop:
             semconv.HTTP_RESPONSE_STATUS_CODE: status,
             semconv.ERROR_TYPE: error_type,
         }
-        measure(semconv.HTTP_CLIENT_REQUEST_DURATION, sent.duration_s, labels, self.run.root)
+        self.run.instruments.record(semconv.HTTP_CLIENT_REQUEST_DURATION, sent.duration_s, labels, self.run.root)
 
     def raise_cut(self, sent: Sent) -> None:
         """Turn a deadline that struck inside an exchange into the error it is.

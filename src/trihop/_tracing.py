@@ -50,6 +50,7 @@ _tracer_of: tuple[object, trace.Tracer] | None = None
 
 
 def _tracer() -> trace.Tracer:
+    """Ours, of the provider that is set now."""
     global _tracer_of
     provider = trace.get_tracer_provider()
     if _tracer_of is None or _tracer_of[0] is not provider:
@@ -58,26 +59,31 @@ def _tracer() -> trace.Tracer:
 
 
 class TraceSpan:
-    """A span of ours: the root of an operation, or one of its hops."""
+    """A span of ours: the root of an operation, or one of its hops.
 
-    __slots__ = ("_inside", "_sending", "recording", "span")
+    Args:
+        span: As OpenTelemetry has it.
+        missing: It stands for a span that could not be started, and for all below it.
+    """
 
-    def __init__(self, span: Span) -> None:
+    __slots__ = ("_inside", "_missing", "_sending", "recording", "span", "trace_id")
+
+    def __init__(self, span: Span, *, missing: bool = False) -> None:
         self.span = span
-        self.recording = span.is_recording()
+        self._missing = missing
+        self.recording = bool(quietly(span.is_recording))
+        context = quietly(span.get_span_context)
+        self.trace_id = format(context.trace_id, "032x") if context is not None and context.is_valid else None
+        """32 hex digits, None without tracing."""
         self._inside = trace.set_span_in_context(span)
         self._sending = otel_context.set_value(_SUPPRESS_HTTP, True, self._inside)
-
-    @property
-    def trace_id(self) -> str | None:
-        """32 hex digits, None without tracing."""
-        context = self.span.get_span_context()
-        return format(context.trace_id, "032x") if context.is_valid else None
 
     def child(
         self, name: str, kind: SpanKind, attributes: Attributes, *, at_ns: int, after: TraceSpan | None = None
     ) -> TraceSpan:
         """Start a span below this one, linked to the one before it."""
+        if self._missing:
+            return self  # or it would become the root of a trace of its own
         links = [Link(after.span.get_span_context())] if after is not None and after.recording else None
         return _start(name, kind, attributes, at_ns=at_ns, context=self._inside, links=links)
 
@@ -86,13 +92,13 @@ class TraceSpan:
         if self.recording:
             for name, value in attributes.items():
                 if value is not None:
-                    quietly(self.span.set_attribute, name, value)
+                    quietly(self.span.set_attribute, name, _encodable(value))
 
     def fail(self, error_type: str, description: str) -> None:
         """Mark the span as the one that ended the operation."""
         if self.recording:
             quietly(self.span.set_attribute, semconv.ERROR_TYPE, error_type)
-            quietly(self.span.set_status, Status(StatusCode.ERROR, description[:256]))
+            quietly(self.span.set_status, Status(StatusCode.ERROR, _encodable(description[:256])))
 
     def attempts(self, fold: Fold) -> None:
         """Write the attempts that were kept, each as an event at its own time."""
@@ -110,7 +116,7 @@ class TraceSpan:
 
     def leave(self, token: Any) -> None:
         """Undo `make_current`; a block left in another context than it was entered (a generator) undoes nothing."""
-        if trace.get_current_span() is self.span:
+        if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
             quietly(otel_context.detach, token)
 
     def sending(self) -> _Sending:
@@ -119,12 +125,17 @@ class TraceSpan:
 
     def headers(self) -> dict[str, str]:
         """What carries this span to the server; never baggage."""
-        from opentelemetry import propagate
-
         carrier: dict[str, str] = {}
-        quietly(propagate.inject, carrier, self._inside)
+        quietly(_inject, carrier, self._inside)
         carrier.pop("baggage", None)
         return carrier
+
+
+def _inject(carrier: dict[str, str], context: otel_context.Context) -> None:
+    # Here, as the import itself fails where the environment names a propagator that is not installed.
+    from opentelemetry import propagate
+
+    propagate.inject(carrier, context)
 
 
 class _Sending:
@@ -149,13 +160,26 @@ def _start(
     context: otel_context.Context | None = None,
     links: list[Link] | None = None,
 ) -> TraceSpan:
-    given = {key: value for key, value in attributes.items() if value is not None}
-    span = None
-    if not otel_context.get_value(_SUPPRESS_ALL):
-        span = quietly(
-            _tracer().start_span, name, context=context, kind=kind, attributes=given, links=links, start_time=at_ns
+    given = {key: _encodable(value) for key, value in attributes.items() if value is not None}
+
+    def start() -> Span:
+        return _tracer().start_span(
+            _encodable(name), context=context, kind=kind, attributes=given, links=links, start_time=at_ns
         )
-    return TraceSpan(trace.INVALID_SPAN if span is None else span)
+
+    span = None if otel_context.get_value(_SUPPRESS_ALL) else quietly(start)
+    if span is not None:
+        return TraceSpan(span)
+    # As the API does without an SDK: what is around us is passed on.
+    around = quietly(trace.get_current_span, context) or trace.INVALID_SPAN
+    return TraceSpan(trace.NonRecordingSpan(around.get_span_context()), missing=True)
+
+
+def _encodable(value: T) -> T:
+    """Without the lone surrogates that JSON can smuggle in: an exporter would lose its whole batch over one."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode("utf-8")  # type: ignore[return-value]
+    return value
 
 
 def start_operation(name: str, attributes: Attributes, *, at_ns: int) -> TraceSpan:
@@ -166,8 +190,8 @@ def start_operation(name: str, attributes: Attributes, *, at_ns: int) -> TraceSp
 # ---- metrics
 
 
-class _Instruments:
-    """Made once; the API's proxies follow a provider that is set later."""
+class Instruments:
+    """The instruments of `_semconv.METRICS`, of one provider."""
 
     def __init__(self) -> None:
         meter = metrics.get_meter(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
@@ -176,7 +200,7 @@ class _Instruments:
             "counter": meter.create_counter,
             "updowncounter": meter.create_up_down_counter,
         }
-        self.record: dict[str, Callable[..., None]] = {}
+        self._record: dict[str, Callable[..., None]] = {}
         for row in semconv.METRICS.values():
             make = makers.get(row.type)
             if make is None:
@@ -187,28 +211,37 @@ class _Instruments:
                 else {}
             )
             instrument = make(row.name, unit=row.unit, description=row.meaning, **advice)
-            self.record[row.name] = instrument.record if row.type == "histogram" else instrument.add
-        self.with_context = all(_takes(record, "context") for record in self.record.values())
+            self._record[row.name] = instrument.record if row.type == "histogram" else instrument.add
+        self._with_context = all(_takes(record, "context") for record in self._record.values())
+
+    def record(self, name: str, value: float, attributes: Attributes, root: TraceSpan) -> None:
+        """Record one measurement; its exemplar carries the operation's trace. None values are left out."""
+        quietly(self._put, name, value, attributes, root)
+
+    def _put(self, name: str, value: float, attributes: Attributes, root: TraceSpan) -> None:
+        given = {key: _encodable(found) for key, found in attributes.items() if found is not None}
+        if self._with_context:
+            self._record[name](value, given, context=root._inside)
+        else:
+            self._record[name](value, given)
 
 
 def _takes(function: Callable[..., Any], parameter: str) -> bool:
     return parameter in inspect.signature(function).parameters
 
 
-_instruments: _Instruments | None = None
+_instruments_of: tuple[object, Instruments | None] | None = None
+_NOBODY = ("NoOpMeterProvider", "_ProxyMeterProvider")
 
 
-def measure(name: str, value: float, attributes: Attributes, root: TraceSpan) -> None:
-    """Record one measurement; its exemplar carries the operation's trace."""
-    quietly(_measure, name, value, attributes, root)
+def instruments() -> Instruments | None:
+    """What measurements go to now; None where nobody collects any, so that none is taken."""
+    return quietly(_instruments)
 
 
-def _measure(name: str, value: float, attributes: Attributes, root: TraceSpan) -> None:
-    global _instruments
-    if _instruments is None:
-        _instruments = _Instruments()
-    given = {key: found for key, found in attributes.items() if found is not None}
-    if _instruments.with_context:
-        _instruments.record[name](value, given, context=root._inside)
-    else:
-        _instruments.record[name](value, given)
+def _instruments() -> Instruments | None:
+    global _instruments_of
+    provider = metrics.get_meter_provider()
+    if _instruments_of is None or _instruments_of[0] is not provider:
+        _instruments_of = (provider, None if type(provider).__name__ in _NOBODY else Instruments())
+    return _instruments_of[1]
