@@ -10,6 +10,7 @@ from trihop._clock import SystemClock
 from trihop.testing import (
     ScriptedServer,
     VirtualClock,
+    _outgoing,
     chunked,
     close_delimited,
     deaf,
@@ -19,7 +20,6 @@ from trihop.testing import (
     short,
     silent,
 )
-from trihop.testing import _server as server_module
 
 GET = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n"
 HELLO = Reply(200, content=b"hello", headers={"Content-Type": "text/plain", "Date": "today"})
@@ -195,7 +195,7 @@ def test_silent_in_the_body(server, client):
 
 def test_a_client_that_waits_for_ever_is_reported(monkeypatch):
     """When nobody gives up on a silent reply, close() says on which request."""
-    monkeypatch.setattr(server_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(_outgoing, "_PATIENCE_S", 0.05)
     server = ScriptedServer()
     server.script(silent())
     with socket.create_connection(server._address, timeout=10) as client:

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trihop.testing._conform import check_provider
-    from trihop.testing._ready_made import accepted, done, failed, running
-    from trihop.testing._received import ReceivedCall, ReceivedHeaders
-    from trihop.testing._replies import (
-        ScriptedReply,
+    from trihop.testing._misbehaviour import (
         chunked,
         close_delimited,
         deaf,
@@ -25,6 +22,9 @@ if TYPE_CHECKING:
         short,
         silent,
     )
+    from trihop.testing._ready_made import accepted, done, failed, running
+    from trihop.testing._received import ReceivedCall, ReceivedHeaders
+    from trihop.testing._replies import ScriptedReply
     from trihop.testing._server import ScriptedServer
     from trihop.testing._spans import SpanLog
     from trihop.testing._virtual import VirtualClock
@@ -33,8 +33,8 @@ _HOMES = {
     "_virtual": ("VirtualClock",),
     "_server": ("ScriptedServer",),
     "_received": ("ReceivedCall", "ReceivedHeaders"),
-    "_replies": (
-        "ScriptedReply",
+    "_replies": ("ScriptedReply",),
+    "_misbehaviour": (
         "chunked",
         "close_delimited",
         "deaf",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable
@@ -16,28 +15,17 @@ from typing import TYPE_CHECKING
 from trihop._clock import SystemClock
 from trihop._values import Reply
 from trihop.testing._incoming import Incoming
+from trihop.testing._outgoing import Outgoing, failure
 from trihop.testing._received import ReceivedCall, ReceivedHeaders
-from trihop.testing._replies import (
-    Bytes,
-    End,
-    Pause,
-    Piece,
-    ScriptedReply,
-    Shaped,
-    SocketReply,
-    described,
-    pieces_of,
-)
+from trihop.testing._replies import Piece, ScriptedReply, Shaped, described, pieces_of
 from trihop.testing._script import Replies
 from trihop.testing._virtual import VirtualClock
 
 if TYPE_CHECKING:
     import ssl
 
-_PATIENCE_S = 30.0
 _JOIN_S = 5.0
 _UNEXPECTED = 599
-_RESET = b"\x01\x00\x00\x00\x00\x00\x00\x00"  # struct linger: on, 0 s; closing sends RST
 
 
 class ScriptedServer:
@@ -89,7 +77,9 @@ class ScriptedServer:
         self._tls: ssl.SSLContext | None = None
         self.ca_file = None
         if tls:
-            self._tls, self.ca_file = _certified()
+            from trihop.testing._certificate import certified
+
+            self._tls, self.ca_file = certified()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._address: tuple[str, int] = self._listener.getsockname()
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._address[1]}/"
@@ -235,7 +225,8 @@ class ScriptedServer:
             if self._tls is not None:
                 connection.do_handshake()  # type: ignore[attr-defined]
             incoming = Incoming(connection)
-            while self._answer(connection, incoming, number):
+            outgoing = Outgoing(connection, self._pause, self._closing, self._fault)
+            while self._answer(incoming, outgoing, number):
                 pass
         except OSError:
             pass  # the client went away, which is its right
@@ -246,7 +237,7 @@ class ScriptedServer:
                 self._connections.pop(number, None)
             connection.close()
 
-    def _answer(self, connection: socket.socket, incoming: Incoming, number: int) -> bool:
+    def _answer(self, incoming: Incoming, outgoing: Outgoing, number: int) -> bool:
         """Answer one request; whether the connection is good for another."""
         method, path, fields = incoming.head()
         at = self._clock.monotonic()
@@ -262,10 +253,13 @@ class ScriptedServer:
             call = ReceivedCall(method, path, headers, bytes(body), at, number)
             with self._lock:
                 self._calls.append(call)
-        for piece in self._pieces(reply, call):
-            if not self._send(piece, connection, call):
-                return False
-        return headers.get("Connection", "").lower() != "close"
+        return outgoing.send(self._pieces(reply, call), call) and headers.get("Connection", "").lower() != "close"
+
+    def _pause(self, seconds: float) -> None:
+        if self._virtual is None:
+            self._closing.wait(seconds)
+        else:
+            self._virtual.advance(seconds)
 
     def _pieces(self, reply: ScriptedReply | None, call: ReceivedCall) -> list[Piece]:
         date = formatdate(self._clock.time_ns() // 1_000_000_000, usegmt=True)
@@ -273,7 +267,7 @@ class ScriptedServer:
             try:
                 return pieces_of(reply, call, url=self.url, date=date)
             except Exception:
-                what = _failure(call, reply)
+                what = failure(call, reply)
         else:
             with self._lock:
                 reasons = self._replies.why_not(call.method, call.path)
@@ -282,72 +276,8 @@ class ScriptedServer:
         apology = Reply(_UNEXPECTED, content=what.encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
         return pieces_of(apology, call, url=self.url, date=date)
 
-    def _send(self, piece: Piece, connection: socket.socket, call: ReceivedCall) -> bool:
-        """Send one piece; whether more may follow on this connection."""
-        match piece:
-            case Bytes():
-                connection.sendall(piece.data)
-            case Pause():
-                if self._virtual is not None:
-                    self._virtual.advance(piece.seconds)
-                elif self._closing.wait(piece.seconds):
-                    return False
-            case End.CLOSE:
-                return False
-            case End.RESET:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                return False
-            case End.SILENT:
-                self._keep_silent(connection, call)
-                return False
-            case End.DEAF:
-                self._closing.wait(_PATIENCE_S)
-                return False
-            case _:
-                return self._hand_over(piece, connection, call)
-        return True
-
-    def _hand_over(self, function: SocketReply, connection: socket.socket, call: ReceivedCall) -> bool:
-        try:
-            function(connection, call)
-        except ConnectionError:
-            raise
-        except Exception:
-            if not self._closing.is_set():
-                self._fault(_failure(call, function))
-            return False
-        return connection.fileno() != -1
-
-    def _keep_silent(self, connection: socket.socket, call: ReceivedCall) -> None:
-        connection.settimeout(_PATIENCE_S)
-        try:
-            while connection.recv(65536):
-                pass
-        except TimeoutError:
-            self._fault(f"{call.method} {call.path} is left unanswered, and nobody gave up in {_PATIENCE_S:g} s")
-
-
-def _failure(call: ReceivedCall, reply: object) -> str:
-    return f"the reply to {call.method} {call.path}, {described(reply)}, failed: {traceback.format_exc(limit=-3)}"
-
 
 def _shut(connection: socket.socket) -> None:
     with suppress(OSError):  # it may be closed already
         # Not the SSLSocket's own shutdown: it drops the TLS state under the thread that reads.
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-def _certified() -> tuple[ssl.SSLContext, str]:
-    """A server context, and the file to verify it with."""
-    try:
-        import trustme
-    except ImportError:
-        raise RuntimeError("ScriptedServer(tls=True) needs trustme: pip install trustme") from None
-    import ssl
-
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
-    with tempfile.NamedTemporaryFile(suffix=".pem", delete=False) as file:
-        file.write(authority.cert_pem.bytes())
-    return context, file.name
