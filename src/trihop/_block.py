@@ -78,22 +78,25 @@ class Operation:
         self._session: requests.Session | None = None
         self._once: dict[str, Any] = {}
         self._entered = False
+        self._ended = False
+        self._outer: Operation | None = None
 
     # ---- the block
 
     def __enter__(self) -> Operation:
         if self._entered:
             raise RuntimeError(f"operation {self.name!r} was entered before; make a new one with operation(…)")
-        outer = _current.get()
+        outer = _still_open(_current.get())
         now = utc(self._clock.time_ns())
         duration_s = seconds_until(self._deadline_given, now=now, operation=self.name)
         deadline = Deadline(self._clock.monotonic() + duration_s, duration_s, self._clock)
+        self._outer = outer
         if outer is not None and outer._clock is self._clock:
             deadline = deadline.no_later_than(outer._run.deadline)
         self._take_key()
         self._entered = True
         self._session = self._session_given if self._session_given is not None else requests.Session()
-        courier = Courier(self._session, Trusted(self._origins), self._clock, self._remaining)
+        courier = Courier(self._session, Trusted(self._origins), self._clock, deadline.remaining)
         self._run_or_none = Run(
             self.name,
             provider=self.provider,
@@ -118,6 +121,7 @@ class Operation:
             if isinstance(exception, KeyboardInterrupt) and self._on_interrupt == "cancel" and run.job is not None:
                 self._cancel_quietly()
         finally:
+            self._ended = True
             run.root.leave(self._span_token)
             run.close(exception)
             if _current.get() is self:
@@ -125,6 +129,7 @@ class Operation:
                     _current.reset(self._current_token)
                 except ValueError:  # a generator that was entered in another context
                     _current.set(None)
+                _current.set(_still_open(_current.get()))
             if self._session_given is None and self._session is not None:
                 self._session.close()
             if self.key is not None:
@@ -138,6 +143,13 @@ class Operation:
                 f"operation {self.name!r} is not open; use it as a block: with operation({self.name!r}, …) as op:"
             )
         return self._run_or_none
+
+    @property
+    def _open_run(self) -> Run:
+        run = self._run
+        if self._ended:
+            raise RuntimeError(f"operation {self.name!r} has ended; go on in a new one, such as with op.poll(job)")
+        return run
 
     def _remaining(self) -> float:
         return self._run.deadline.remaining()
@@ -187,7 +199,7 @@ class Operation:
             DeadlineExceeded: The pause does not fit; it is not begun.
         """
         if seconds > 0:
-            self._run.pause(Pause(seconds, "pacing"))
+            self._open_run.pause(Pause(seconds, "pacing"))
 
     # ---- the hops
 
@@ -220,7 +232,7 @@ class Operation:
             JobFailed: The job ended badly at once.
             ValueError, TypeError: The request cannot be built.
         """
-        run = self._run
+        run = self._open_run
         _refuse_unknown(as_in_requests)
         call = Call(method, self._absolute(url))
         run.courier.trusted.adopt(url)
@@ -261,7 +273,7 @@ class Operation:
             DeadlineExceeded: The deadline struck, or a pause would overrun it.
             ValueError: There is no job to ask for.
         """
-        run = self._run
+        run = self._open_run
         if isinstance(job_or_url, str):
             url = self._absolute(job_or_url)
             job_or_url = Job(status_url=url, submit_url=url, submit_method="GET")
@@ -285,7 +297,7 @@ class Operation:
             return poll(hop, poller, allow_partial=allow_partial)
 
     def _finished_at_once(self, ready: Ready, allow_partial: bool) -> Ready:
-        run = self._run
+        run = self._open_run
         if ready.complete or allow_partial:
             run.ready = ready
             return ready
@@ -362,7 +374,7 @@ class Operation:
             DeadlineExceeded: The deadline struck.
             OSError: The place cannot be written to.
         """
-        run = self._run
+        run = self._open_run
         terms = Terms(
             surface=surface if surface is not None else self.provider.download,
             retry=retry if retry is not None else self.provider.retry,
@@ -427,7 +439,7 @@ class Operation:
             TypeError: The value is not JSON-able.
             DeadlineExceeded: The deadline had passed; it was not begun.
         """
-        run = self._run
+        run = self._open_run
         if name in self._once:
             return self._once[name]  # type: ignore[no-any-return]
         run.check_deadline()
@@ -451,7 +463,7 @@ class Operation:
         """
         if name not in ("submit", "poll", "download"):
             raise ValueError(f"operation {self.name!r}: a hop is 'submit', 'poll' or 'download', got {name!r}")
-        return HopByHand(self._run, name, surface)
+        return HopByHand(self._open_run, name, surface)
 
     def cancel(self, job: Job | None = None) -> bool:
         """Ask the server to cancel the job; it is best effort at every server.
@@ -466,7 +478,7 @@ class Operation:
             ValueError: There is no job, or its API has no way to cancel.
             DeadlineExceeded: The deadline had passed.
         """
-        run = self._run
+        run = self._open_run
         job = job if job is not None else run.job
         if job is None:
             raise ValueError(f"operation {self.name!r}: there is no job to cancel")
@@ -478,8 +490,9 @@ class Operation:
 
     def _cancel_quietly(self) -> None:
         """After Ctrl-C: bounded, and never hiding the interrupt."""
-        run = self._run
+        run = self._open_run
         run.deadline = replace(run.deadline, at_s=self._clock.monotonic() + _CANCEL_WITHIN_S)
+        run.courier.remaining = run.deadline.remaining
         try:
             self.cancel()
         except (OperationError, ValueError) as error:
@@ -512,6 +525,14 @@ class Operation:
                 raise TypeError(
                     f"operation {self.name!r}: download() takes a Ready, a Result or a URL, got {type(what).__name__}"
                 )
+
+
+def _still_open(operation: Operation | None) -> Operation | None:
+    """This one or the nearest around it that has not ended: generators end theirs out of turn."""
+    while operation is not None and operation._ended:
+        operation._run.root.step_outside()
+        operation = operation._outer
+    return operation
 
 
 _AS_IN_REQUESTS = frozenset(AsInRequests.__annotations__)
