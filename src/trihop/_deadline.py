@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trihop._clock import Clock, utc
 
@@ -34,14 +34,19 @@ class Deadline:
         return seconds < self.remaining()
 
     def no_later_than(self, other: Deadline | None) -> Deadline:
-        """This one, or the other if that comes first."""
-        return other if other is not None and other.at_s < self.at_s else self
+        """This one, or the other if that comes first, its duration counted from now."""
+        if other is None or other.at_s >= self.at_s:
+            return self
+        return replace(other, duration_s=max(0.0, other.remaining()))
 
     def at(self) -> dt.datetime | None:
-        """The instant on the wall clock as it stands now; None where there is none."""
+        """The instant on the wall clock as it stands now; None where there is none, or none that a calendar has."""
         if math.isinf(self.at_s):
             return None
-        return utc(self.clock.time_ns()) + dt.timedelta(seconds=self.remaining())
+        try:
+            return utc(self.clock.time_ns()) + dt.timedelta(seconds=self.remaining())
+        except OverflowError:
+            return None
 
 
 def seconds_until(deadline: DeadlineSpec, *, now: dt.datetime, operation: str) -> float:

@@ -66,7 +66,7 @@ class TraceSpan:
         missing: It stands for a span that could not be started, and for all below it.
     """
 
-    __slots__ = ("_inside", "_missing", "_sending", "recording", "span", "trace_id")
+    __slots__ = ("_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
 
     def __init__(self, span: Span, *, missing: bool = False) -> None:
         self.span = span
@@ -112,12 +112,18 @@ class TraceSpan:
 
     def make_current(self) -> Any:
         """Make it the parent of what the caller's own code starts."""
+        self._outside = otel_context.get_current()
         return otel_context.attach(self._inside)
 
     def leave(self, token: Any) -> None:
         """Undo `make_current`; a block left in another context than it was entered (a generator) undoes nothing."""
         if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
             quietly(otel_context.detach, token)
+
+    def step_outside(self) -> None:
+        """Where a span that has ended is still the current one, go back to what was current before it."""
+        if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
+            otel_context.attach(self._outside)
 
     def sending(self) -> _Sending:
         """Keep instrumentations of the HTTP libraries silent for the block."""
