@@ -165,9 +165,9 @@ def error_fields(error: JSON) -> tuple[str | None, str | None]:
     >>> error_fields({"error": {"code": 7, "message": "no"}})
     ('7', 'no')
     """
+    if error in (None, "", [], {}):
+        return None, None
     match error:
-        case None | "" | [] | {}:
-            return None, None
         case str():
             match_ = _CODE.match(error)
             return match_ and match_.group(1), error
