@@ -482,7 +482,10 @@ class Operation:
         job = job if job is not None else run.job
         if job is None:
             raise ValueError(f"operation {self.name!r}: there is no job to cancel")
-        call = self.provider.cancel_call(job)
+        try:
+            call = self.provider.cancel_call(job)
+        except (LookupError, ValueError) as missing:
+            raise ValueError(f"operation {self.name!r}: cannot cancel the job: {missing.args[0]}") from None
         self._adopt_from(job)
         run.check_deadline()
         sent = run.cancel(call, timeout=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,10 @@ Error = TypeVar("Error", bound=TrihopError)
 
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
+_TEXTS_KEPT = 64
+
+# What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
+_FRAME_BYTES = 1_000
 
 # TELEMETRY: how each ending reads as `trihop.operation.result`; the first that fits.
 _RESULTS: tuple[tuple[type[TrihopError], str], ...] = (
@@ -93,18 +98,20 @@ class Run:
         self.hop: Hop | None = None
         self.last_hop: str | None = None
         self.ending: TrihopError | None = None
+        self.cancelled = False
         self.last_request_url: str | None = None
         self._last_span: TraceSpan | None = None
         self._told: set[str] = set()
+        self._shown: dict[tuple[str, int], str] = {}
         # One anchor for all times: spans of an operation stay inside one another
         # even if somebody sets the wall clock meanwhile.
         self.started_s = clock.monotonic()
         self._anchor_ns = clock.time_ns()
         at = deadline.at()
         self.common: dict[str, Any] = {
-            semconv.OPERATION_NAME: name,
+            semconv.OPERATION_NAME: name[:64],
             semconv.OPERATION_ID: self.operation_id,
-            semconv.PROVIDER: provider.name,
+            semconv.PROVIDER: provider.name[:64],
         }
         start = {
             **attributes,
@@ -112,7 +119,7 @@ class Run:
             semconv.DEADLINE_AT: None if at is None else at.isoformat().replace("+00:00", "Z"),
             semconv.DEADLINE_DURATION: None if at is None else deadline.duration_s,
         }
-        self.root = start_operation(name, start, at_ns=self._anchor_ns)
+        self.root = start_operation(name[:64], start, at_ns=self._anchor_ns)
         self.instruments = instruments()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
@@ -145,15 +152,18 @@ class Run:
         if self.deadline.remaining() <= 0:
             raise self.deadline_exceeded("between", "the deadline passed before the next request")
 
-    def pause(self, pause: Pause) -> None:
+    def pause(self, pause: Pause) -> float:
         """Sleep, or refuse a pause that leaves no time for a further request.
+
+        Returns:
+            Seconds that it took, longer than planned where the machine was suspended.
 
         Raises:
             DeadlineExceeded: The pause does not fit; `asked` and `remaining` say by how much.
         """
         hop = self.hop
         if not self.deadline.fits(pause.seconds):
-            if hop is not None:
+            if hop is not None and pause.reason == "hint":
                 hop.fold.wait_refused(pause.seconds)
             left = max(0.0, self.deadline.remaining())
             who = "the server asked for" if pause.reason == "hint" else f"the next {pause.reason} pause is"
@@ -163,12 +173,12 @@ class Run:
         self.tell("waiting", next_poll_in=pause.seconds)
         before_s = self.clock.monotonic()
         self.clock.sleep(pause.seconds)
+        slept_s = self.clock.monotonic() - before_s
         if hop is not None:
-            slept_s = self.clock.monotonic() - before_s
             hop.fold.wait(slept_s, pause.reason)
             hop.fold.wait_overrun(slept_s - pause.seconds)
             hop.late = slept_s - pause.seconds > 1.0
-        self.measure(semconv.POLL_WAIT_DURATION, pause.seconds, {semconv.WAIT_REASON: pause.reason}, provider=False)
+        return slept_s
 
     # ---- the story
 
@@ -220,8 +230,34 @@ class Run:
         """Record one measurement under the operation's name."""
         if self.instruments is None:
             return
-        own = {semconv.OPERATION_NAME: self.name, **({semconv.PROVIDER: self.provider.name} if provider else {})}
+        names = (semconv.OPERATION_NAME, semconv.PROVIDER) if provider else (semconv.OPERATION_NAME,)
+        own = {name: self.common[name] for name in names}
         self.instruments.record(name, value, {**own, **(attributes or {})}, self.root)
+
+    def measure_exchanges(self, sent: Sent, error_type: str | None) -> None:
+        """Record the duration of each exchange on the wire that a send of ours came to."""
+        if self.instruments is None or not sent.method:
+            return
+        for exchange in (*sent.earlier, sent.last(error_type)):
+            status = exchange.status_code
+            labels = {
+                semconv.HTTP_REQUEST_METHOD: exchange.method,
+                **_address(exchange.url),
+                semconv.HTTP_RESPONSE_STATUS_CODE: status,
+                semconv.ERROR_TYPE: label(exchange.error_type)
+                or (str(status) if status is not None and status >= 400 else None),
+            }
+            self.instruments.record(semconv.HTTP_CLIENT_REQUEST_DURATION, exchange.duration_s, labels, self.root)
+
+    def shown(self, text: str | None, limit: int = 64) -> str | None:
+        """A text of the server's as it may be written down."""
+        if text is None:
+            return None
+        if (text, limit) not in self._shown:
+            if len(self._shown) >= _TEXTS_KEPT:
+                self._shown.clear()
+            self._shown[text, limit] = redact_text(text, limit=limit, known=self.secrets())
+        return self._shown[text, limit]
 
     # ---- endings
 
@@ -305,16 +341,22 @@ class Run:
     def in_hop(self, name: str, call: Call | None, *, leave_open: bool = False) -> Iterator[Hop]:
         """Open a hop for the block; an error that leaves it ends the hop as failed."""
         hop = self.open_hop(name, call)
+        if name != "download":
+            self.job_error = None
         try:
             yield hop
-        except TrihopError as error:
-            self.ending = error
-            hop.fail(error)
+        except Exception as error:
+            if isinstance(error, TrihopError):
+                self.ending = error
+            if not (self.cancelled and isinstance(error, JobCancelled)):
+                hop.fail(error)
             self.close_hop()
             raise
         except BaseException:
             self.close_hop()
             raise
+        if name != "download" or (self.ending is not None and self.ending.hop == "download"):
+            self.ending = None  # what the caller got over; a failed job stays one, whatever is fetched of it
         if not leave_open:
             self.close_hop()
 
@@ -338,13 +380,18 @@ class Run:
         attributes = {
             **self.common,
             semconv.HOP: "request",
-            semconv.JOB_ID: self.job and self.job.id,
+            semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
             **_http_attributes(call),
         }
         span = self.root.child(call.method.upper(), CLIENT, attributes, at_ns=self.now_ns())
         sent = self.courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)
-        status = None if sent.reply is None else sent.reply.status_code
-        span.set({semconv.HTTP_RESPONSE_STATUS_CODE: status, semconv.ERROR_TYPE: sent.error_type})
+        self.measure_exchanges(sent, sent.error_type)
+        status = sent.status_code
+        span.set({semconv.HTTP_RESPONSE_STATUS_CODE: status})
+        if sent.error_type is not None:
+            span.fail(sent.error_type, "")
+        elif status is not None and status >= 400:
+            span.fail(str(status), "")
         span.end(self.now_ns())
         return sent
 
@@ -353,6 +400,8 @@ class Run:
         ending = exception if exception is not None else self.ending
         self.close_hop()
         result, failed = _result_of(ending, exception, self.ready)
+        if self.cancelled and (isinstance(ending, JobCancelled) or (ending is None and self.ready is None)):
+            result, failed = "cancellation", False
         code, message = error_fields(self.job_error)
         counts = self.ready.counts if self.ready is not None else None
         total, bad = _counts(counts)
@@ -363,10 +412,10 @@ class Run:
                 semconv.OPERATION_ENDED_IN: None if result == "success" else self.last_hop,
                 semconv.OPERATION_POLLS: self.polls,
                 semconv.OPERATION_SEGMENTS: 1,
-                semconv.JOB_ID: None if self.job is None else self.job.id,
-                semconv.JOB_STATE: None if self.job is None or self.job.state is None else self.job.state[:64],
-                semconv.JOB_ERROR_CODE: code and redact_text(code, limit=64, known=self.secrets()),
-                semconv.JOB_ERROR_MESSAGE: message and redact_text(message, limit=256, known=self.secrets()),
+                semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
+                semconv.JOB_STATE: None if self.job is None else self.shown(self.job.state),
+                semconv.JOB_ERROR_CODE: self.shown(code),
+                semconv.JOB_ERROR_MESSAGE: self.shown(message, limit=256),
                 semconv.JOB_ITEMS_TOTAL: total,
                 semconv.JOB_ITEMS_FAILED: bad,
                 semconv.DEADLINE_REMAINING: None if math.isinf(left) else left,
@@ -376,7 +425,7 @@ class Run:
         error_type = None
         if failed and exception is not None:
             error_type = error_type_of(exception)
-            self.root.fail(error_type, redact_text(_first_words(exception), limit=256, known=self.secrets()))
+            self.root.fail(error_type, self.shown(first_words(exception), limit=256) or "")
         self.root.end(self.now_ns())
         outcome = {semconv.OPERATION_RESULT: result}
         self.measure(semconv.OPERATION_ACTIVE, -1)
@@ -386,7 +435,7 @@ class Run:
         if exception is None:
             self.tell("finished")
         else:
-            self.tell("ended", message=redact_text(_first_words(exception), known=self.secrets()))
+            self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
 
 
 class Hop:
@@ -400,15 +449,19 @@ class Hop:
         self.sends = 0
         self.last_sent: Sent | None = None
         self.attributes: dict[str, Any] = {}
+        self._last_call: Call | None = None
+        self._resends = 0
+        self._description = ""
         start = {
             **run.common,
             semconv.HOP: name,
-            semconv.JOB_ID: None if run.job is None else run.job.id,
+            semconv.JOB_ID: None if run.job is None else run.shown(run.job.id),
             **(_http_attributes(call) if call is not None else {}),
         }
         at_ns = run.now_ns()
         kind = INTERNAL if name == "poll" or call is None else CLIENT
-        self.span = run.root.child(f"{name} {run.name}", kind, start, at_ns=at_ns, after=after)
+        self._span_name = f"{name} {run.common[semconv.OPERATION_NAME]}"
+        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after)
         self._beside = dict(start)
         self._started_ns = at_ns
 
@@ -430,9 +483,8 @@ class Hop:
         run = self.run
         run.check_deadline()
         self.sends += 1
-        traced = (
-            run.propagate if run.propagate is not None else self.name != "poll" or self.sends <= _POLLS_WITH_TRACEPARENT
-        )
+        # Ten thousand polls would hang ten thousand server spans into the trace.
+        traced = not repeat or (self.sends <= _POLLS_WITH_TRACEPARENT if run.propagate is None else run.propagate)
         sent = run.courier.send(
             call,
             quiet=self.span.sending,
@@ -443,11 +495,16 @@ class Hop:
             stream=stream,
             repeat=repeat,
         )
+        self._resends = sent.resends + (self._resends + 1 if call == self._last_call and not repeat else 0)
+        self._last_call = call
         self.last_sent = sent
         if sent.reply is not None:
             run.status_code = sent.reply.status_code
-        self._measure_exchange(call, sent)
         return sent
+
+    def asked(self, method: str, url: str) -> None:
+        """Tell what is asked, where that was not known when the hop began."""
+        self.attributes |= _http_attributes(Call(method, url))
 
     def attempt(
         self,
@@ -462,41 +519,26 @@ class Hop:
         run = self.run
         marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
         self.late = False
-        reply = sent.reply
-        headers = None
-        if reply is not None and (error_type is not None or marks or verdict is not None):
-            headers = {
-                name: redact_text(value, limit=256) for name in _TOLD_HEADERS if (value := reply.headers.get(name))
-            }
         self.fold.add(
             Attempt(
                 self.fold.attempts + 1,
                 run.at_ns(sent.started_s),
                 sent.duration_s,
-                None if reply is None else reply.status_code,
-                state,
-                error_type,
+                sent.status_code,
+                run.shown(state),
+                run.shown(error_type),
                 verdict,
                 ",".join(marks) if marks else None,
-                headers=headers,
+                headers=self._told(sent) if error_type is not None or marks else None,
             )
         )
-        if self.name == "poll":
-            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: error_type})
+        run.measure_exchanges(sent, error_type)
 
-    def _measure_exchange(self, call: Call, sent: Sent) -> None:
-        if self.run.instruments is None or (sent.error_type == "deadline" and not sent.left):
-            return
-        address = _address(sent.url)
-        status = None if sent.reply is None else sent.reply.status_code
-        error_type = sent.error_type or (str(status) if status is not None and status >= 400 else None)
-        labels = {
-            semconv.HTTP_REQUEST_METHOD: call.method.upper(),
-            **address,
-            semconv.HTTP_RESPONSE_STATUS_CODE: status,
-            semconv.ERROR_TYPE: error_type,
-        }
-        self.run.instruments.record(semconv.HTTP_CLIENT_REQUEST_DURATION, sent.duration_s, labels, self.run.root)
+    def _told(self, sent: Sent) -> dict[str, str]:
+        """The headers that help to ask the server's people."""
+        answer = sent.response if sent.response is not None else sent.reply
+        found = {} if answer is None else {name: answer.headers.get(name) for name in _TOLD_HEADERS}
+        return {name: self.run.shown(value, limit=256) or "" for name, value in found.items() if value}
 
     def raise_cut(self, sent: Sent) -> None:
         """Turn a deadline that struck inside an exchange into the error it is.
@@ -519,39 +561,42 @@ class Hop:
             )
         return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
 
-    def fail(self, error: TrihopError) -> None:
+    def fail(self, error: Exception) -> None:
         """Mark this hop as the one that ended the operation."""
-        self.span.fail(error_type_of(error), redact_text(error.what, limit=256))
+        self.attributes[semconv.ERROR_TYPE] = error_type_of(error)
+        self._description = self.run.shown(first_words(error), limit=256) or ""
+        self.span.fail(error_type_of(error), self._description)
 
     def end(self) -> None:
         """Write what the attempts came to, and end the span."""
-        run, fold = self.run, self.fold
-        attributes = dict(self.attributes)
-        if run.job is not None:
-            attributes[semconv.JOB_ID] = run.job.id
-        if self.name == "poll":
-            attributes |= {semconv.JOB_STATE: None if run.job is None or run.job.state is None else run.job.state[:64]}
-            attributes[semconv.HTTP_RESPONSE_STATUS_CODE] = run.status_code
-        else:
-            sent = self.last_sent
-            attributes[semconv.HTTP_RESPONSE_STATUS_CODE] = (
-                None if sent is None or sent.reply is None else sent.reply.status_code
+        run, fold, span = self.run, self.fold, self.span
+        if span.recording:
+            if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
+                fold.latest = fold.latest._replace(headers=self._told(self.last_sent))
+            attributes = {name: value for name, value in self._at_the_end().items() if value is not None}
+            known = {name: value for name, value in self._beside.items() if value is not None}
+            fold.beside_bytes = (
+                _FRAME_BYTES
+                + encoded_size({**known, **attributes})
+                + len(f"{self._span_name}{self._description}".encode("utf-8", "replace"))
             )
-            resends = fold.attempts - 1
-            attributes[semconv.HTTP_REQUEST_RESEND_COUNT] = resends if resends > 0 and self.name == "submit" else None
-        if self.span.recording:
-            given = {name: value for name, value in attributes.items() if value is not None}
-            fold.beside_bytes = 700 + encoded_size(
-                {**{k: v for k, v in self._beside.items() if v is not None}, **given}
-            )
-            if self.name == "poll":
-                given |= fold.attributes()
-            self.span.set(given)
-            self.span.attempts(fold)
-        self.span.end(max(run.now_ns(), self._started_ns))
+            span.set(attributes | (fold.attributes() if self.name == "poll" else {}))
+            span.attempts(fold)
+        span.end(max(run.now_ns(), self._started_ns))
+
+    def _at_the_end(self) -> dict[str, Any]:
+        job, sent = self.run.job, self.last_sent
+        return {
+            **self.attributes,
+            semconv.JOB_ID: None if job is None else self.run.shown(job.id),
+            semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
+            semconv.HTTP_RESPONSE_STATUS_CODE: None if sent is None else sent.status_code,
+            semconv.HTTP_REQUEST_RESEND_COUNT: self._resends or None,
+        }
 
 
 _PLAIN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type"})
+_ONE_WORD = re.compile(r"([a-z0-9_]{1,32})(?: \(\w+\))?$")
 _PHASES = {
     "connect": "connecting",
     "tls": "in the TLS handshake",
@@ -594,8 +639,26 @@ def _result_of(ending: BaseException | None, exception: BaseException | None, re
     return "error", exception is not None
 
 
-def _first_words(exception: BaseException) -> str:
-    return exception.what if isinstance(exception, TrihopError) else f"{type(exception).__name__}: {exception}"
+def first_words(exception: BaseException) -> str:
+    """What happened, without the operation and the advice that our own messages go on with."""
+    if isinstance(exception, TrihopError):
+        return exception.what
+    try:
+        return f"{type(exception).__name__}: {exception}"
+    except Exception:  # a `__str__` that fails
+        return type(exception).__name__
+
+
+def label(error_type: str | None) -> str | None:
+    """An attempt's error type as the label of a metric: a word of ours, and never one of the server's sentences.
+
+    >>> label("read_timeout"), label("unreadable (KeyError)"), label("Throttled: shard 7 of 12 is busy")
+    ('read_timeout', 'unreadable', 'transient')
+    """
+    if error_type is None:
+        return None
+    word = _ONE_WORD.match(error_type)
+    return word.group(1) if word is not None else "transient"
 
 
 def _counts(counts: JSON) -> tuple[int | None, int | None]:
