@@ -146,6 +146,8 @@ def _encoded(reply: Reply, call: ReceivedCall, url: str, date: str, framing: Fra
     headers.setdefault("Date", date)
     if _is_json(content):
         headers.setdefault("Content-Type", "application/json")
+    if call.headers.get("Connection", "").lower() == "close":
+        headers.setdefault("Connection", "close")
     bodiless = reply.status_code in (204, 304) or reply.status_code < 200
     if "Content-Length" not in headers and "Transfer-Encoding" not in headers and not bodiless:
         if framing == "length":
