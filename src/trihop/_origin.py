@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import urlsplit
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 _PORTS = {"http": 80, "https": 443}
+_NOT_ONE = "expected an absolute http(s) URL, such as 'https://api.example.com'"
+
+_AUTHORITY_ENDS = re.compile(r"[/?#]")
+_NO_PART_OF_AN_AUTHORITY = re.compile(r"[\\\x00-\x20\x7f]")
 
 
 class Origin(NamedTuple):
@@ -23,18 +30,31 @@ class Origin(NamedTuple):
 def origin_of(url: str) -> Origin:
     """The origin of an absolute http(s) URL; its path is of no account.
 
+    The host is what urllib3 would connect to: IDNA-encoded, its trailing dot kept,
+    for `api.` and `api` may be two hosts.
+
     Raises:
-        ValueError: It is not one; the message does not show it.
+        ValueError: It is not one, or its host can be read in two ways; the message does not show it.
     """
+    if not isinstance(url, str) or _is_ambiguous(url):
+        raise ValueError(_NOT_ONE)
     try:
-        parts = urlsplit(url)
-        port = parts.port
-    except (ValueError, AttributeError):
-        raise ValueError("expected an absolute http(s) URL, such as 'https://api.example.com'") from None
-    scheme = parts.scheme.lower()
-    if scheme not in _PORTS or not parts.hostname:
-        raise ValueError("expected an absolute http(s) URL, such as 'https://api.example.com'")
-    return Origin(scheme, parts.hostname.rstrip("."), _PORTS[scheme] if port is None else port)
+        parts = parse_url(url)
+    except LocationParseError:
+        raise ValueError(_NOT_ONE) from None
+    if parts.scheme not in _PORTS or not parts.host:
+        raise ValueError(_NOT_ONE)
+    return Origin(parts.scheme, parts.host, _PORTS[parts.scheme] if parts.port is None else parts.port)
+
+
+def _is_ambiguous(url: str) -> bool:
+    """Whether parsers part company over the host; what is trusted must be what is connected to.
+
+    Some end it at a backslash, some drop tabs, some decode it; a zone id is meant to be decoded.
+    """
+    authority = _AUTHORITY_ENDS.split(url.partition("://")[2], maxsplit=1)[0]
+    host = authority.rpartition("@")[2]
+    return _NO_PART_OF_AN_AUTHORITY.search(authority) is not None or ("%" in host and not host.startswith("["))
 
 
 class Trusted:
