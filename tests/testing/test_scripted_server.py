@@ -343,15 +343,15 @@ def test_time_is_the_clocks_own(session):
     assert ([call.at for call in server.calls], clock.monotonic(), clock.sleeps) == ([0.0, 0.0], 3600.0, [])
 
 
-def test_tls_is_verified_with_the_servers_own_authority(session):
+def test_tls_is_verified_with_the_servers_own_authority():
     """`ca_file` verifies it, nothing else does, and the file is gone after close()."""
     with ScriptedServer(tls=True) as server:
         server.script(then_always={"secure": True})
 
         assert server.url.startswith("https://127.0.0.1:")
-        assert session.get(server.url, verify=server.ca_file).json() == {"secure": True}
+        assert requests.get(server.url, verify=server.ca_file).json() == {"secure": True}
         with pytest.raises(requests.exceptions.SSLError):
-            session.get(server.url)
+            requests.get(server.url)
 
     with pytest.raises(FileNotFoundError):
         open(server.ca_file).close()
