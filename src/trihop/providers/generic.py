@@ -109,11 +109,18 @@ def _has_state(body: dict[str, object]) -> bool:
 
 
 def _whole(reply: Reply) -> PollVerdict:
-    """The body is the result: JSON as a value, anything else as it is."""
+    """The body is the result: JSON as a value, anything else as it is, but for a page or an empty body.
+
+    Raises:
+        ValueError: It is none.
+    """
     if reply.status_code == 204:
         return Succeeded("no content")
-    reply_is_json = "json" in reply.headers.get("Content-Type", "json")
-    return Succeeded("done", results=(Result(data=reply.json() if reply_is_json else reply.content),))
+    content_type = reply.headers.get("Content-Type", "json")
+    # A page comes from a proxy or a sign-in in between, and nothing is no result: read as JSON, both are errors.
+    garbled = "html" in content_type or not reply.content
+    value = reply.json() if garbled or "json" in content_type else reply.content
+    return Succeeded("done", results=(Result(data=value),))
 
 
 ACCEPTED = Provider("generic.accepted", submit=submit, poll=poll)
