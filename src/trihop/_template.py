@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
+from trihop._origin import origin_of
 from trihop._values import JSON, Call, Job
 
 FIELDS = "{id} {status_url} {submit_url} {state} {memo.x}"
 _FIELD = re.compile(r"\{(id|status_url|submit_url|state|memo\.\w+)\}")
 _ANY_WORD = re.compile(r"\{([\w.]*)\}")
 _KEPT_IN_URLS = ":/?#[]@!$&'()*+,;=%~"
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_UP_TO_QUERY = re.compile(r"[^?#]*")
+_PORT_80 = re.compile(r"(?<=[^/?#]):0*80(?=[/?#]|$)")
 
 
 def check_url(template: str, where: str) -> None:
@@ -48,33 +51,71 @@ def fill(call: Call, job: Job) -> Call:
 def join(base: str, reference: str) -> str:
     """Resolve a reference as RFC 3986 does, leaving the bytes of what it names alone.
 
-    An absolute URL stays as it is and an absolute path is glued to the authority:
-    `urljoin` would rewrite dot segments and empty parts, which breaks signatures.
-    A reference to the same host never falls from https to http: a server behind a
-    TLS proxy does not know its own scheme.
+    `urljoin` would rewrite dot segments of absolute URLs and drop empty parts,
+    which breaks signatures: here only a relative path that has dot segments of
+    its own loses them. A reference to the same host never falls from https to
+    http: a server behind a TLS proxy does not know its own scheme.
 
-    >>> join("https://h/api/v1/uploads/", "abc")
-    'https://h/api/v1/uploads/abc'
+    >>> join("https://h/api/v1/uploads/", "abc//d;e?")
+    'https://h/api/v1/uploads/abc//d;e?'
     >>> join("https://h/jobs?x=1", "/a/../b//c?sig=%7e")
     'https://h/a/../b//c?sig=%7e'
     >>> join("https://h/jobs", "http://h/jobs/1")
     'https://h/jobs/1'
     """
-    if _ABSOLUTE.match(reference):
+    reference = reference.strip()
+    if _SCHEME.match(reference):
         absolute = reference
-    elif reference.startswith("//"):
-        absolute = f"{base.partition(':')[0]}:{reference}"
-    elif reference.startswith("/"):
-        scheme, _, rest = base.partition("://")
-        authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-        absolute = f"{scheme}://{authority}{reference}"
     else:
-        absolute = urljoin(base, reference)
-    if base.startswith("https:") and absolute.startswith("http:"):
-        there = urlsplit(absolute)
-        if there.hostname == urlsplit(base).hostname and there.port in (None, 80):
-            return "https:" + absolute[len("http:") :].replace(":80", "", 1 if there.port == 80 else 0)
-    return absolute
+        scheme, authority, path, query = _split(base)
+        if reference.startswith("//"):
+            absolute = f"{scheme}:{reference}"
+        elif reference.startswith("/"):
+            absolute = f"{scheme}://{authority}{reference}"
+        elif reference.startswith("?"):
+            absolute = f"{scheme}://{authority}{path}{reference}"
+        elif reference.startswith("#") or not reference:
+            absolute = f"{scheme}://{authority}{path}{query}{reference}"
+        else:
+            absolute = f"{scheme}://{authority}{_beside(path, reference)}"
+    return _over_tls(base, absolute)
+
+
+def _split(url: str) -> tuple[str, str, str, str]:
+    """Scheme, authority, path and `?query`, as they are; the fragment is of no use to a base."""
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    before, mark, query = rest.partition("?")
+    authority, slash, path = before.partition("/")
+    return scheme, authority, slash + path, mark + query
+
+
+def _beside(path: str, reference: str) -> str:
+    """A relative path in the place of the last segment of another one (RFC 3986 section 5.2.3)."""
+    relative = _UP_TO_QUERY.match(reference)[0]  # type: ignore[index]  # it matches the empty string
+    merged = (path.rpartition("/")[0] + "/" + relative).split("/")
+    if not {".", ".."}.isdisjoint(relative.split("/")):
+        kept: list[str] = []
+        for segment in merged[1:]:
+            if segment == ".." and kept:
+                kept.pop()
+            if segment not in (".", ".."):
+                kept.append(segment)
+        merged = ["", *kept, *([""] if merged[-1] in (".", "..") else [])]
+    return "/".join(merged) + reference[len(relative) :]
+
+
+def _over_tls(base: str, url: str) -> str:
+    """An http URL of the base's own host by its scheme, where the base is https."""
+    if not (base[:6].lower() == "https:" and url[:5].lower() == "http:"):
+        return url
+    try:
+        here, there = origin_of(base), origin_of(url)
+    except ValueError:
+        return url  # whoever sends it says what is wrong
+    if here.host != there.host or there.port not in (80, here.port):
+        return url
+    rest = url[len("http") :]
+    return "https" + (rest if there.port == here.port else _PORT_80.sub("", rest, count=1))
 
 
 def _value(name: str, job: Job) -> str:
