@@ -21,6 +21,8 @@ AttributeValue: TypeAlias = str | bool | int | float | Sequence[str]
 SPAN_BYTES = 16_000
 """What a span with its events may take as OTLP protobuf, resource and scope included."""
 _BESIDE_BYTES = 4_000  # a poll span without its fold: a URL of 2,048 characters, every other text at its limit
+_SURELY_FIT = 12
+"""So few attempts stay below `SPAN_BYTES` whatever is in them: 800 bytes each, with the longest URL beside."""
 _HEAD = 8
 _CHANGES = 12  # on each side
 _TAIL = 16
@@ -169,6 +171,12 @@ class Fold:
         """Note a pause that was asked for and not begun, as it could not fit before the deadline."""
         self.wait_refused_s = seconds
 
+    def mark(self, mark: str) -> None:
+        """Mark the latest attempt by what was found out after it was judged."""
+        if self.latest is not None:
+            marks = mark if self.latest.mark is None else f"{self.latest.mark},{mark}"
+            self.latest = self.latest._replace(mark=marks)
+
     def kept(self) -> list[Attempt]:
         """The attempts that become events, in order, none twice.
 
@@ -186,6 +194,8 @@ class Fold:
         attempts = [
             attempt if index in telling else attempt._replace(headers=None) for index, attempt in enumerate(attempts)
         ]
+        if len(attempts) <= _SURELY_FIT:
+            return attempts
         spare = SPAN_BYTES - self.beside_bytes - encoded_size(self._aggregates(self.attempts))
         spare -= sum(_event_size(attempt) for attempt in attempts)
         while spare < 0 and len(attempts) > _HEAD + _TAIL:
@@ -201,7 +211,7 @@ class Fold:
     @property
     def omitted(self) -> int:
         """Attempts that are in the aggregates only."""
-        return self.attempts - len(self.kept())
+        return 0 if self.attempts <= _SURELY_FIT else self.attempts - len(self.kept())
 
     def attributes(self) -> dict[str, AttributeValue]:
         """The aggregates of a poll span by name; what there was none of is left out."""
