@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from trihop._clock import utc
 from trihop._errors import SubmitRejected, SubmitUncertain, SurfaceError
-from trihop._hops import Nonsense, judge_submit
+from trihop._hops import Nonsense, judge_submit, said
 from trihop._pacing import RetryPolicy, backoff, read_hint
 from trihop._poll import settle
 from trihop._prepare import AsInRequests
@@ -16,7 +17,7 @@ from trihop._run import Hop, Run
 from trihop._session import Sent, Timeout
 from trihop._surface import SubmitSurface
 from trihop._template import join
-from trihop._values import Call, Job, Reply
+from trihop._values import JSON, Call, Job, Reply
 from trihop._verdicts import Accepted, Ending, Rejected, Transient
 
 _STILL_RUNNING_UNDER_THIS_KEY = 409  # draft-ietf-httpapi-idempotency-key-header, section 2.7
@@ -50,40 +51,90 @@ def submit(
     """
     run = hop.run
     surface = surface if surface is not None else run.provider.submit
-    header = run.provider.idempotency or (_DEFAULT_KEY_HEADER if idempotency_key is not None else None)
-    if header is not None:
-        if run.idempotency_key is None:
-            run.idempotency_key = idempotency_key or str(uuid.uuid4())
-        headers: dict[str, Any] = dict(as_in_requests.get("headers") or {})
-        headers[header] = idempotency_key or run.idempotency_key
-        as_in_requests = {**as_in_requests, "headers": headers}
-    policy = retry if retry is not None else run.provider.retry if header is not None else RetryPolicy(attempts=1)
-    for attempt in range(1, policy.attempts + 1):
+    as_in_requests, keyed = _with_key(run, idempotency_key, as_in_requests)
+    policy = retry if retry is not None else run.provider.retry if keyed else RetryPolicy(attempts=1)
+    files = _files_of(as_in_requests)
+    attempts = 1 if files is None else policy.attempts
+    doubtful = False  # whether an attempt without an answer may have brought a job
+    for attempt in range(1, attempts + 1):
+        if attempt > 1:
+            for file, position in files or ():
+                file.seek(position)
         sent = hop.send(call, body=as_in_requests, timeout=_DEFAULT_TIMEOUT if timeout is None else timeout)
         hop.raise_cut(sent)
         reply = sent.reply
         hint = read_hint(reply.headers, received_at=utc(run.now_ns())) if reply is not None else None
         outcome = judge_submit(reply, surface) if reply is not None else Transient(sent.error_type or "no_answer")
-        if header is not None and reply is not None and reply.status_code == _STILL_RUNNING_UNDER_THIS_KEY:
+        still_running = keyed and reply is not None and reply.status_code == _STILL_RUNNING_UNDER_THIS_KEY
+        if still_running:
             outcome = Transient("409")
-        if isinstance(outcome, Rejected) and reply is not None and reply.status_code == 429 and policy.attempts > 1:
-            outcome = Transient("429")
-        hop.attempt(sent, error_type=outcome.reason if isinstance(outcome, Transient) else None, verdict=_word(outcome))
+        hop.attempt(sent, error_type=_error_type(outcome, sent), verdict=_word(outcome))
         if not isinstance(outcome, Transient):
             assert reply is not None
+            if isinstance(outcome, Rejected) and doubtful:
+                raise _uncertain(run, sent, outcome.error, keyed=keyed)
             return _accepted(hop, call, reply, outcome, hint.seconds if hint is not None else None)
-        resendable = (
-            reply is None or reply.status_code in policy.on or reply.status_code == _STILL_RUNNING_UNDER_THIS_KEY
-        )
-        if attempt == policy.attempts or not resendable:
+        refused = reply is not None and 400 <= reply.status_code < 500 and not still_running
+        doubtful = doubtful or (sent.left and not refused)
+        resendable = reply is None or reply.status_code in policy.on or still_running
+        if attempt == attempts or not resendable:
             break
         after = outcome.after if outcome.after is not None else hint.seconds if hint is not None else None
         run.pause(backoff(run.provider.pacing, attempt, after, run.room_s(), run.clock.random))
-    raise _unanswered(run, sent, keyed=header is not None)
+    error = None if sent.reply is None else said(sent.reply)
+    if doubtful:
+        raise _uncertain(run, sent, error, keyed=keyed)
+    if sent.reply is not None:
+        raise _rejected(run, sent.reply, error, "There is no job; submit again later.")
+    raise run.error(
+        SubmitRejected,
+        f"the server was never reached ({sent.error_type})",
+        "There is no job; submitting again is safe.",
+        cause=sent.cause,
+    )
+
+
+def _with_key(run: Run, given: str | None, as_in_requests: AsInRequests) -> tuple[AsInRequests, bool]:
+    """The arguments with the idempotency key among their headers, and whether there is one."""
+    header = run.provider.idempotency or (_DEFAULT_KEY_HEADER if given is not None else None)
+    if header is None:
+        return as_in_requests, False
+    headers: dict[str, Any] = dict(as_in_requests.get("headers") or {})
+    written = next((name for name in headers if name.lower() == header.lower()), header)
+    if given is None:
+        given = headers.get(written) or run.idempotency_key or str(uuid.uuid4())
+    run.idempotency_key = headers[written] = given
+    return {**as_in_requests, "headers": headers}, True
+
+
+def _files_of(as_in_requests: AsInRequests) -> list[tuple[Any, int]] | None:
+    """The files in the body and where they stand; None where a part of it cannot be read twice."""
+    files = as_in_requests.get("files") or {}
+    pairs = files.items() if isinstance(files, Mapping) else files
+    parts = [part[1] if isinstance(part, (tuple, list)) else part for _, part in pairs]
+    found: list[tuple[Any, int]] = []
+    for part in (as_in_requests.get("data"), *parts):
+        if part is None or isinstance(part, (str, bytes, bytearray, Mapping, list, tuple)):
+            continue
+        try:
+            found.append((part, part.tell()))
+        except (AttributeError, OSError):
+            return None
+    return found
 
 
 def _word(outcome: object) -> str | None:
-    return None if isinstance(outcome, (Transient, Nonsense)) else type(outcome).__name__.lower()
+    return None if isinstance(outcome, Nonsense) else type(outcome).__name__.lower()
+
+
+def _error_type(outcome: object, sent: Sent) -> str | None:
+    match outcome:
+        case Transient():
+            return outcome.reason
+        case Nonsense():
+            return "surface"
+        case _:
+            return str(sent.status_code) if sent.status_code is not None and sent.status_code >= 400 else None
 
 
 def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float | None) -> Job:
@@ -91,13 +142,8 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
     job = Job(submit_url=reply.url or call.url, submit_method=call.method.upper())
     match outcome:
         case Rejected():
-            run.error_said(outcome.error)
-            raise run.error(
-                SubmitRejected,
-                f"the server refused the job with HTTP {reply.status_code}{run.quoted(outcome.error)}",
-                "There is no job; mend the request and submit again.",
-                error=outcome.error,
-            )
+            run.idempotency_key = None  # what is mended and sent again is another job
+            raise _rejected(run, reply, outcome.error, "There is no job; mend the request and submit again.")
         case Nonsense():
             raise _surface_error(
                 run, reply, f"the submit's answer (HTTP {reply.status_code}) made no sense: {outcome.what}"
@@ -105,7 +151,7 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
         case Ending():
             run.job = replace(job, state=outcome.state)
             ready = settle(run, outcome, reply, allow_partial=True)
-            run.job = replace(run.job, ready=ready)
+            run.job, run.idempotency_key = replace(run.job, ready=ready), None
             run.tell("submitted")
             return run.job
         case Accepted():
@@ -121,7 +167,7 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
         raise _surface_error(
             run, reply, f"the submit's answer (HTTP {reply.status_code}) names no job to ask for: {missing.args[0]}"
         ) from None
-    run.job = job
+    run.job, run.idempotency_key = job, None
     run.submitted_s = run.clock.monotonic()
     run.submit_hint_s = outcome.after if isinstance(outcome, Accepted) and outcome.after is not None else hint_s
     run.tell("submitted")
@@ -137,16 +183,18 @@ def _surface_error(run: Run, reply: Reply, what: str) -> SurfaceError:
     )
 
 
-def _unanswered(run: Run, sent: Sent, *, keyed: bool) -> SubmitRejected | SubmitUncertain:
-    if sent.reply is None and not sent.left:
-        return run.error(
-            SubmitRejected,
-            f"the server was never reached ({sent.error_type})",
-            "There is no job; submitting again is safe.",
-            cause=sent.cause,
-        )
+def _rejected(run: Run, reply: Reply, error: JSON, then: str) -> SubmitRejected:
+    run.error_said(error)
+    what = f"the server refused the job with HTTP {reply.status_code}{run.quoted(error)}"
+    return run.error(SubmitRejected, what, then, error=error)
+
+
+def _uncertain(run: Run, sent: Sent, error: JSON, *, keyed: bool) -> SubmitUncertain:
+    run.error_said(error)
     answer = (
-        f"answered HTTP {sent.reply.status_code}" if sent.reply is not None else f"never answered ({sent.error_type})"
+        f"answered HTTP {sent.reply.status_code}{run.quoted(error)}"
+        if sent.reply is not None
+        else f"never answered ({sent.error_type})"
     )
     then = (
         "Perhaps there is a job; submit again with the same idempotency key and body."

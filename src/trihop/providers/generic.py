@@ -13,7 +13,7 @@ from __future__ import annotations
 from trihop._provider import Provider
 from trihop._surface import ReadJob, ReadState, header
 from trihop._values import Job, Reply, Result
-from trihop._verdicts import Accepted, Pending, PollVerdict, SubmitVerdict, Succeeded
+from trihop._verdicts import Accepted, Ending, Pending, PollVerdict, SubmitVerdict, Succeeded
 
 _read_job = ReadJob(id="id || jobId || job_id || operationId")
 _read_state = ReadState(
@@ -64,9 +64,12 @@ def submit(reply: Reply) -> SubmitVerdict:
                 ),
                 None,
             )
-        verdict = poll(reply, Job()) if reply.status_code != 303 and _has_state(body) else None
-        if verdict is not None and not isinstance(verdict, Pending) and (handle is None or verdict.results):
-            return verdict
+        if reply.status_code != 303 and _has_state(body):
+            verdict = _by_word(reply, Job(), body)
+            # A success at 202 that has no result is asked for it, where there is somebody to ask.
+            bare = reply.status_code == 202 and verdict.results == (Result(data=body),)
+            if isinstance(verdict, Ending) and (handle is None or not bare):
+                return verdict
         return Accepted(_read_job_id(reply), handle)
     if reply.status_code == 200 and handle is None:
         return _whole(reply)
@@ -88,6 +91,10 @@ def poll(reply: Reply, job: Job) -> PollVerdict:
         return Pending("accepted", status_url=_moved(reply))
     if not isinstance(body, dict) or not _has_state(body):
         return _whole(reply)
+    return _by_word(reply, job, body)
+
+
+def _by_word(reply: Reply, job: Job, body: dict[str, object]) -> PollVerdict:
     verdict = _read_state(reply, job)
     if isinstance(verdict, Succeeded) and not verdict.results:
         result = Result(data=body["result"]) if "result" in body else Result(data=body)
