@@ -304,7 +304,7 @@ def test_a_status_that_no_surface_is_shown_is_found():
     ("job", "told"),
     [
         (Job(id="1"), "status_call() raises LookupError"),
-        (Job(id="1", status_url="ftp://x/1"), "status_call() asks 'ftp://x/1', no absolute http URL"),
+        (Job(id="1", status_url="ftp://x/1"), "status_call() asks 'ftp://x/1', no http URL"),
     ],
 )
 def test_a_status_call_that_leads_nowhere_is_found(job, told):
@@ -317,7 +317,7 @@ def test_a_cancel_call_that_leads_nowhere_is_found():
     found = findings(replace(GOOD, cancel=Call("POST", "ftp://x/{id}")))
 
     assert found == [
-        "  1. cancel_call() asks 'ftp://x/job-1', no absolute http URL: begin cancel= with {status_url} or {submit_url}"
+        "  1. cancel_call() asks 'ftp://x/job-1', no http URL: begin cancel= with {status_url} or {submit_url}"
     ]
 
 

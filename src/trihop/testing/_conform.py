@@ -103,7 +103,7 @@ class _Checks:
             )
         else:
             if not _ABSOLUTE.match(url):
-                yield f"{name}() asks {url!r}, no absolute http URL: begin {option} with {{status_url}} or {{submit_url}}"
+                yield f"{name}() asks {url!r}, no http URL: begin {option} with {{status_url}} or {{submit_url}}"
 
     def _judged(self, name: str, reply: Reply, kind: type[PollVerdict], verdicts: dict[str, object]) -> Iterator[str]:
         status = reply.status_code
