@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import requests
-import urllib3
 
 from trihop import _semconv as semconv
 from trihop._clock import utc
@@ -18,9 +17,10 @@ from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, s
 from trihop._errors import OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
 from trihop._exchange import DeadlineCut
 from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, try_later
-from trihop._network import error_type_of
+from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
 from trihop._poll import Poller, settle
+from trihop._redact import is_signed
 from trihop._run import Hop
 from trihop._session import Sent, Timeout
 from trihop._surface import DownloadSurface
@@ -28,7 +28,6 @@ from trihop._template import join
 from trihop._values import Call, Ready, Reply, Result, as_call
 from trihop._verdicts import Content, Ending, Gone, LinkExpired, Pending, Transient
 
-_BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 _NOTHING = Download("result", None, 0, _memory=b"")
 _PROGRESS_EVERY_S = 0.5
 _EXTENSIONS = (
@@ -76,7 +75,9 @@ class Fetch:
         self.content_type: str | None = None
         self.pages = 0
         self.refreshed = False
-        self.transferred_s = 0.0
+        self.received_bytes = 0
+        given_here = self.run.ready is not None and result in self.run.ready.results
+        self.given_s = self.run.ready_s if given_here else None
         self._told_s = self.run.clock.monotonic()
         self._pauses = 0
 
@@ -100,7 +101,7 @@ class Fetch:
             sink.abort()
             raise
         finally:
-            self._note(sink, digest)
+            self._note(sink)
         self.run.measure(semconv.DOWNLOAD_SIZE, sink.size_bytes)
         self._tell(sink, last=True)
         return Download(
@@ -149,13 +150,21 @@ class Fetch:
         hop, run, terms = self.hop, self.run, self.terms
         start_bytes, errors = sink.size_bytes, 0
         while True:
+            self._note_age(call)
             sent = hop.send(_plain(call), timeout=terms.timeout, follow_all=True, stream=True)
             hop.raise_cut(sent)
             hint = Hint() if sent.reply is None else read_hint(sent.reply.headers, received_at=utc(run.now_ns()))
             marks = [] if hint.readable else [semconv.MARK_HINT_UNREADABLE]
             outcome = self._judge(sent)
             if isinstance(outcome, Content):
-                broken = self._receive(sent, outcome, sink, digest)
+                try:
+                    broken = self._receive(sent, outcome, sink, digest)
+                except DeadlineCut as cut:
+                    hop.attempt(sent, error_type="deadline")
+                    raise hop.cut_error(cut.phase, cut.asked_s) from None
+                if isinstance(broken, BodyTooLarge):
+                    hop.attempt(sent, error_type="body_too_large")
+                    raise self._unavailable(f"it is larger than max_size={terms.max_size} bytes", sent)
                 if broken is None:
                     hop.attempt(sent, verdict="content", marks=marks)
                     assert sent.reply is not None
@@ -174,7 +183,7 @@ class Fetch:
             match outcome:
                 case Transient():
                     errors += 1
-                    hop.attempt(sent, error_type=outcome.reason, marks=marks)
+                    hop.attempt(sent, error_type=outcome.reason, verdict="transient", marks=marks)
                     self._may_try_again(sent, outcome, errors)
                     after = outcome.after if outcome.after is not None else hint.seconds
                     run.pause(backoff(run.provider.pacing, errors, after, run.room_s(), run.clock.random))
@@ -186,7 +195,7 @@ class Fetch:
                 case LinkExpired() | Gone():
                     hop.attempt(
                         sent,
-                        error_type=str(sent.reply.status_code) if sent.reply else None,
+                        error_type=outcome.reason if outcome.reason == str(sent.status_code) else _verdict(outcome),
                         verdict=_verdict(outcome),
                         marks=marks,
                     )
@@ -208,7 +217,7 @@ class Fetch:
         except DeadlineCut as cut:
             self.hop.attempt(sent, error_type="deadline")
             raise self.hop.cut_error(cut.phase, cut.asked_s) from None
-        except _BROKEN as error:
+        except BROKEN as error:
             sent.cause = error if isinstance(error, Exception) else None
             return Transient(error_type_of(error))
 
@@ -219,27 +228,26 @@ class Fetch:
         assert response is not None
         self.content_type = "application/x-ndjson" if content.items is not None else reply.headers.get("Content-Type")
         parts = self._parts(reply, response, content)
+        before_bytes, most_bytes = sink.size_bytes, self.terms.max_size
         try:
             while True:
                 try:
                     part = next(parts)
                 except StopIteration:
                     return None
-                except DeadlineCut as cut:
-                    self.hop.attempt(sent, error_type="deadline")
-                    raise self.hop.cut_error(cut.phase, cut.asked_s) from None
-                except _BROKEN as error:
+                except BROKEN as error:
                     return error
                 sink.write(part)
                 digest.update(part)
-                if self.terms.max_size is not None and sink.size_bytes > self.terms.max_size:
-                    self.hop.attempt(sent, error_type="too_large")
-                    raise self._unavailable(f"it is larger than max_size={self.terms.max_size} bytes", sent)
+                if most_bytes is not None and sink.size_bytes > most_bytes:
+                    return BodyTooLarge()
                 self._tell(sink)
         finally:
             response.close()
             sent.duration_s = run.clock.monotonic() - sent.started_s
-            self.transferred_s += sent.duration_s
+            self.received_bytes = max(self.received_bytes, sink.size_bytes)
+            self.hop.transferred_bytes += sink.size_bytes - before_bytes
+            self.hop.transferred_s += sent.duration_s
 
     def _parts(self, reply: Reply, response: requests.Response, content: Content) -> Iterator[bytes]:
         if content.items is not None:
@@ -287,9 +295,11 @@ class Fetch:
         pacing = poller.pacing if poller is not None else run.provider.pacing
         pause = next_pause(pacing, self._pauses, hint_s, run.room_s(), run.clock.random)
         self._pauses += 1
-        run.pause(pause)
-        if poller is not None:
-            self._poll_again(poller)
+        if poller is None:
+            run.pause(pause)
+            return
+        poller.wait(pause)
+        self._poll_again(poller)
 
     def _poll_again(self, poller: Poller) -> Ready:
         while True:
@@ -309,13 +319,15 @@ class Fetch:
 
     def _fresh_link(self, call: Call, outcome: LinkExpired | Gone, sent: Sent) -> Call:
         """By one poll, once; a link that comes back unchanged is not asked again."""
-        before = self.result
+        run, before = self.run, self.result
         if self.poller is None or self.refreshed or self.pages:
             raise self._unavailable(f"the server says {outcome.reason}", sent)
         self.refreshed = True
         self._poll_again(self.poller)
         if self.result.at == before.at or self.result.at is None:
+            self.hop.fold.mark(semconv.MARK_SAME_LINK)
             raise self._unavailable(f"the server says {outcome.reason}, and a fresh poll gave the same link", sent)
+        self.given_s = run.ready_s
         return as_call(self.result.at)
 
     def _unavailable(self, why: str, sent: Sent) -> OperationError:
@@ -335,6 +347,7 @@ class Fetch:
         found, wanted = digest.hexdigest(), self.terms.sha256 or self.result.sha256
         if wanted is not None and found != wanted.lower():
             raise self._corrupt(f"its sha256 is {found}, expected {wanted.lower()}")
+        self.hop.attributes[semconv.DOWNLOAD_SHA256] = found
         size = self.result.size_bytes
         if size is not None and size != sink.size_bytes:
             raise self._corrupt(f"it has {sink.size_bytes} bytes, expected {size}")
@@ -346,18 +359,23 @@ class Fetch:
             "Nothing was left at the target; download it again.",
         )
 
-    def _note(self, sink: Sink, digest: Digest) -> None:
-        noted = self.hop.attributes
-        noted[semconv.DOWNLOAD_SIZE] = noted.get(semconv.DOWNLOAD_SIZE, 0) + sink.size_bytes
+    def _note_age(self, call: Call) -> None:
+        """How old a signed link is that a poll of ours handed out."""
+        if self.given_s is not None and self.pages == 0 and is_signed(call.url):
+            self.hop.attributes[semconv.DOWNLOAD_LINK_AGE] = self.run.clock.monotonic() - self.given_s
+
+    def _note(self, sink: Sink) -> None:
+        hop, noted = self.hop, self.hop.attributes
+        came_bytes = max(self.received_bytes, sink.size_bytes)  # what broke off has been taken back
+        noted[semconv.DOWNLOAD_SIZE] = noted.get(semconv.DOWNLOAD_SIZE, 0) + came_bytes
         noted[semconv.DOWNLOAD_PAGES] = noted.get(semconv.DOWNLOAD_PAGES, 0) + self.pages
         noted[semconv.DOWNLOAD_RESUMES] = 0
         if self.expected_size is not None:
             noted[semconv.DOWNLOAD_EXPECTED_SIZE] = noted.get(semconv.DOWNLOAD_EXPECTED_SIZE, 0) + self.expected_size
-        if self.transferred_s > 0:
-            noted[semconv.DOWNLOAD_RATE] = sink.size_bytes / self.transferred_s
+        if hop.transferred_s > 0:
+            noted[semconv.DOWNLOAD_RATE] = hop.transferred_bytes / hop.transferred_s
         if self.refreshed:
-            noted[semconv.DOWNLOAD_LINK_REFRESHES] = 1
-        noted[semconv.DOWNLOAD_SHA256] = digest.hexdigest()
+            noted[semconv.DOWNLOAD_LINK_REFRESHES] = noted.get(semconv.DOWNLOAD_LINK_REFRESHES, 0) + 1
 
     def _tell(self, sink: Sink, *, last: bool = False) -> None:
         run = self.run
@@ -405,7 +423,7 @@ def _said_quietly(sent: Sent) -> Any:
     assert sent.reply is not None
     try:
         return said(sent.reply) if sent.reply.body_was_read else None
-    except _BROKEN:
+    except BROKEN:
         return None
 
 

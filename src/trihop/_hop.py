@@ -63,6 +63,8 @@ class HopByHand:
             url=url,
         )
         run.status_code = reply.status_code
+        hop.last_sent = sent
+        hop.asked((response.request.method if response.request is not None else None) or "GET", url)
         step = poller.take(hop, sent, poller.judge(reply))
         if isinstance(step, Ending):
             return settle(run, step, reply, allow_partial=False)

@@ -21,7 +21,7 @@ from trihop._errors import (
 )
 from trihop._hops import Lost, Nonsense, PollOutcome, Refused, SignIn, judge_poll, said
 from trihop._pacing import Budget, Hint, Pacing, Pause, backoff, first_pause, next_pause, read_hint
-from trihop._run import Hop, Run
+from trihop._run import Hop, Run, label
 from trihop._session import Sent, Timeout
 from trihop._surface import PollSurface
 from trihop._template import join
@@ -77,8 +77,10 @@ class Poller:
         Raises:
             DeadlineExceeded: The pause does not fit.
         """
+        run = self.run
         if pause.seconds > 0:
-            self.run.pause(pause)
+            slept_s = run.pause(pause)
+            run.measure(semconv.POLL_WAIT_DURATION, slept_s, {semconv.WAIT_REASON: pause.reason}, provider=False)
 
     def ask(self, hop: Hop) -> Ending | Pause:
         """Ask once: the job's ending, or the pause until the next question.
@@ -141,9 +143,11 @@ class Poller:
         return self._judge(Sent(reply=reply))
 
     def _count(self, hop: Hop, sent: Sent, error_type: str | None, marks: list[str], **more: str | None) -> None:
-        self.run.polls += 1
+        run = self.run
+        run.polls += 1
         self.asked += 1
         hop.attempt(sent, error_type=error_type, marks=marks, **more)
+        run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: label(error_type)})
 
     def take(self, hop: Hop, sent: Sent, outcome: PollOutcome) -> Ending | Pause:
         """Fold a judged answer in: the job's ending, or the pause until the next question.
@@ -156,8 +160,8 @@ class Poller:
         hint = Hint() if reply is None else read_hint(reply.headers, received_at=utc(run.now_ns()))
         marks = [] if hint.readable else [semconv.MARK_HINT_UNREADABLE]
         if sent.cut is not None:
-            run.polls += 1
-            hop.raise_cut(sent)
+            self._count(hop, sent, "deadline", marks)
+            raise hop.cut_error(sent.cut.phase, sent.cut.asked_s)
         match outcome:
             case Ending():
                 assert reply is not None
@@ -239,7 +243,7 @@ class Poller:
             self._count(hop, sent, None, marks)
             self._within_budget()
             return Pause(self.pacing.floor, "pacing")
-        self._count(hop, sent, verdict.reason, marks)
+        self._count(hop, sent, verdict.reason, marks, verdict="transient")
         self.consecutive_errors += 1
         if self.consecutive_errors >= self.budget.consecutive_errors:
             raise self.run.error(
@@ -314,7 +318,7 @@ def settle(run: Run, ending: Ending, reply: Reply, *, allow_partial: bool) -> Re
     base = reply.url or run.job.status_url or run.job.submit_url or ""
     results = tuple(_placed(result, base) for result in ending.results)
     ready = Ready(run.job, ending.state, results, ending.counts, complete=isinstance(ending, Succeeded))
-    run.ready = ready
+    run.ready, run.ready_s = ready, run.clock.monotonic()
     run.error_said(ending.error)
     if isinstance(ending, Succeeded) or (isinstance(ending, Partial) and allow_partial):
         return ready

@@ -94,6 +94,7 @@ class Run:
         self.submitted_s: float | None = None
         self.submit_hint_s: float | None = None
         self.ready: Ready | None = None
+        self.ready_s: float | None = None
         self.job_error: JSON = None
         self.hop: Hop | None = None
         self.last_hop: str | None = None
@@ -449,6 +450,8 @@ class Hop:
         self.sends = 0
         self.last_sent: Sent | None = None
         self.attributes: dict[str, Any] = {}
+        self.transferred_bytes = 0
+        self.transferred_s = 0.0
         self._last_call: Call | None = None
         self._resends = 0
         self._description = ""

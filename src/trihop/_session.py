@@ -8,14 +8,14 @@ out, and with credentials only where they belong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import requests
 
 from trihop._clock import Clock
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
-from trihop._network import error_type_of, may_have_left, read_parsed
+from trihop._network import BROKEN, error_type_of, may_have_left, read_parsed
 from trihop._origin import Trusted
 from trihop._prepare import HARMLESS_HEADERS, AsInRequests, Preparing
 from trihop._template import join
@@ -39,6 +39,16 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _METHOD_KEPT = frozenset({307, 308})
 
 
+class Exchanged(NamedTuple):
+    """One exchange on the wire, as the metric of the HTTP client wants it."""
+
+    method: str
+    url: str
+    status_code: int | None
+    error_type: str | None
+    duration_s: float
+
+
 @dataclass(slots=True)
 class Sent:
     """What one request came to.
@@ -52,7 +62,9 @@ class Sent:
         left: Whether a byte of the request may have reached the server.
         started_s, duration_s: On the clock's monotonic time.
         resends: Requests on the wire beyond the first: a mounted Retry, a stale connection.
-        url: The URL that was asked last.
+        url, method: What was asked last.
+        asked_s: When it was; later than `started_s` where there were exchanges before it.
+        earlier: These: redirects that were followed, a connection that had gone stale.
     """
 
     reply: Reply | None = None
@@ -65,6 +77,28 @@ class Sent:
     duration_s: float = 0.0
     resends: int = 0
     url: str = ""
+    method: str = ""
+    asked_s: float = 0.0
+    earlier: list[Exchanged] = field(default_factory=list)
+
+    @property
+    def status_code(self) -> int | None:
+        """Of the last exchange, also where the body that followed was of no use."""
+        answer = self.response if self.response is not None else self.reply
+        return None if answer is None else answer.status_code
+
+    def ask(self, call: Call, at_s: float) -> None:
+        """Begin an exchange; the one before it, if there was one, is over."""
+        if self.method:
+            status, self.response = self.status_code, None
+            error_type = "connection_reset" if status is None else None
+            self.earlier.append(Exchanged(self.method, self.url, status, error_type, at_s - self.asked_s))
+        self.method, self.url, self.asked_s = call.method.upper(), call.url, at_s
+
+    def last(self, error_type: str | None) -> Exchanged:
+        """The last exchange, under the name its failure goes by."""
+        duration_s = self.started_s + self.duration_s - self.asked_s
+        return Exchanged(self.method, self.url, self.status_code, error_type, duration_s)
 
 
 class Courier:
@@ -143,9 +177,8 @@ class Courier:
         timeout: Timeout,
         repeat: bool,
     ) -> requests.Response | None:
-        sent.url = call.url
-        sent.response = None
         for again in (False, True):
+            sent.ask(call, self.clock.monotonic())
             transmit, exact_url = self.preparing.transmit(call, body, headers, repeat=repeat)
             exchange = Exchange(self.remaining, exact_url=exact_url)
             try:
@@ -190,7 +223,7 @@ class Courier:
         except DeadlineCut as cut:
             self.preparing.forget()
             sent.error_type, sent.cut = "deadline", cut
-        except (requests.RequestException, OSError) as error:
+        except BROKEN as error:
             self.preparing.forget()
             sent.error_type, sent.cause = error_type_of(error), error
         else:
