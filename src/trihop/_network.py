@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import requests
+import urllib3
 
 # Bodies that are parsed are bounded; a result is streamed and is not.
 MAX_PARSED_BYTES = 64 * 2**20
+
+# What the reading of a body may raise.
+BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
 _PIECE_BYTES = 65536
 
@@ -22,11 +26,18 @@ def read_parsed(response: requests.Response) -> bytes:
     """A whole body that is to be parsed, its length bounded and checked.
 
     Raises:
-        requests.RequestException: It broke off, is short or too large.
+        requests.RequestException, urllib3.exceptions.HTTPError: It broke off, is short or too large.
     """
-    announced = response.headers.get("Content-Length", "")
-    if announced.isdigit() and int(announced) > MAX_PARSED_BYTES:
-        raise BodyTooLarge(f"a reply of {announced} bytes was to be parsed")
+    headers, raw = response.headers, response.raw
+    announced = headers.get("Content-Length", "")
+    if announced.isdigit():
+        if int(announced) > MAX_PARSED_BYTES:
+            raise BodyTooLarge(f"a reply of {announced} bytes was to be parsed")
+        if hasattr(raw, "_fp_bytes_read") and "Content-Encoding" not in headers and not response._content_consumed:  # type: ignore[attr-defined]
+            # As a poll mostly is: its size known and its bytes as they are, it needs no generator of pieces.
+            content: bytes = raw.read(decode_content=False)
+            check_length(response)
+            return content
     parts, size = [], 0
     for part in response.iter_content(_PIECE_BYTES):
         parts.append(part)

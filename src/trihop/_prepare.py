@@ -2,7 +2,8 @@
 
 A poll is prepared once and sent again as it is, where nothing that it was made
 from can have changed; on this `requests` spends half its time. What freezes
-with it between good polls: `.netrc` and the proxies of the environment.
+with it between good polls: `.netrc` and, for all hops, the proxies of the
+environment.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, TypedDict
 
 import requests
 
-from trihop._origin import Trusted
+from trihop._origin import Trusted, origin_of
 from trihop._values import Call
 
 # What a request to a foreign origin may take over from the session.
@@ -80,6 +81,7 @@ class Preparing:
         self.options: dict[str, Any] = {}
         self.written_secrets: list[str] = []
         self._kept: _Kept | None = None
+        self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def adopt(self, as_in_requests: AsInRequests) -> None:
         """Take over what a submit says about how the API is reached."""
@@ -89,8 +91,8 @@ class Preparing:
         self.written_secrets += [str(value) for name, value in written.items() if CREDENTIAL_NAME.search(name)]
 
     def forget(self) -> None:
-        """Prepare the next poll afresh: something happened that may have changed what it is made from."""
-        self._kept = None
+        """Prepare the next request afresh: something happened that may have changed what it is made from."""
+        self._kept = self._settled = None
 
     def transmit(
         self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, *, repeat: bool
@@ -163,12 +165,21 @@ class Preparing:
             prepared.prepare(method=method, url=call.url, **arguments)
             cert = None
         url = prepared.url or call.url
-        settings = dict(
-            session.merge_environment_settings(url, options.get("proxies") or {}, True, options.get("verify"), cert)
-        )
+        settings = self._settings(url, options, cert)
         if not with_credentials:
             settings["cert"] = None
         return _Kept(call, (), prepared, settings, _exact(call, prepared), at_home)
+
+    def _settings(self, url: str, options: dict[str, Any], cert: Any) -> dict[str, Any]:
+        """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""
+        session = self.session
+        given = (options.get("proxies"), options.get("verify"), cert)
+        asked = (origin_of(url), *given, dict(session.proxies), session.verify, session.cert, session.trust_env)
+        if self._settled is None or self._settled[0] != asked:
+            proxies, verify, _ = given
+            found = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
+            self._settled = (asked, dict(found))
+        return dict(self._settled[1])
 
     def _made_from(self, options: dict[str, Any]) -> tuple[Any, ...] | None:
         """What a prepared request depends on; None where it must be prepared each time."""

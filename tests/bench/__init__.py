@@ -1,0 +1,1 @@
+"""Benchmarks: ratios between variants that take turns in one process."""
