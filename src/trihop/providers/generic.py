@@ -40,6 +40,7 @@ _read_state = ReadState(
     progress="progress || percentComplete",
     message="message",
 )
+_ACCEPTED = "accepted"
 _HANDLE = header("Operation-Location", "Azure-AsyncOperation", "Location", "Content-Location")
 
 
@@ -81,6 +82,9 @@ def poll(reply: Reply, job: Job) -> PollVerdict:
     if reply.status_code in (301, 302, 303):
         location = reply.headers.get("Location")
         return Succeeded("see other", results=(Result(location),) if location else ())
+    speaks_json = job.state not in (None, _ACCEPTED)
+    if speaks_json and "html" in reply.headers.get("Content-Type", ""):
+        reply.json()  # a login page or a gateway's, in the place of a monitor that spoke JSON before: garbled
     body = _body(reply)
     if reply.status_code == 202:
         state = _read_state(reply, job) if isinstance(body, dict) and _has_state(body) else None
@@ -88,7 +92,7 @@ def poll(reply: Reply, job: Job) -> PollVerdict:
             return Pending(
                 state.state, progress=state.progress, message=state.message, known=state.known, status_url=_moved(reply)
             )
-        return Pending("accepted", status_url=_moved(reply))
+        return Pending(_ACCEPTED, status_url=_moved(reply))
     if not isinstance(body, dict) or not _has_state(body):
         return _whole(reply)
     return _by_word(reply, job, body)

@@ -1,0 +1,39 @@
+# Each target makes the .venv and what it needs by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help install demo test lint acceptance bench clean
+
+help: ## What there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(INSTALLED): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+install: $(INSTALLED) ## Install trihop and all that develops it into .venv
+
+demo: $(INSTALLED) ## A whole triangle against a real job server, and its trace
+	@$(BIN)/trihop demo
+
+lint: $(INSTALLED) ## Style and types
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/mypy
+	$(BIN)/mypy examples tests/typing
+
+test: lint ## The tests
+	$(BIN)/pytest
+
+acceptance: $(INSTALLED) ## The built wheel, in fresh environments, on the oldest and newest we support
+	$(BIN)/python -m tests.acceptance
+
+bench: $(INSTALLED) ## Ratios against the hand-written loop, in one run
+	$(BIN)/python -m tests.bench
+
+clean: ## Remove what was made
+	rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Acceptance: the built wheel, without the source, in environments made afresh."""
