@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
+
+_Kind = Literal["plain", "credential", "signature", "no name"]
 
 REDACTED = "REDACTED"
 _USERINFO = f"{REDACTED}:{REDACTED}@"
-_LONGEST_URL = 2048  # what TELEMETRY calls the cut of `url.full`
+_LONGEST_URL = 2048
 _LONGEST_NAME = 64  # what is longer is no name, and may be the secret itself
 _SHORTEST_KNOWN = 6  # replacing shorter secrets would shred any text
 _LONGEST_RESPELT = 1024
@@ -56,6 +59,7 @@ _SECRET_NAME = re.compile(
 _NESTED_URL = re.compile(r"(?::|%(?:25)*3a)(?:/|%(?:25)*2f){2}", re.IGNORECASE)
 _HIDING = re.compile(r"[;:?\\]|%(?:25)*3[abdf]", re.IGNORECASE)  # ; : = ? and what may be an escape
 _LONE_WORD = re.compile(r"[A-Za-z_.-]{0,32}[0-9]{0,4}|[0-9]{1,13}")  # ?acl, ?v2, ?1700000000000
+_INNER_USERINFO = re.compile(r"(?<=//)[^/?#@:]*:[^/?#]*@")  # of a URL in the path of another
 _PATH_PARAMETER = re.compile(r"(?<=[;/])([^;/=]{1,64})=[^;/]*")  # ;jsessionid=…
 _JWT = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))eyJ[A-Za-z0-9_-]{10,}[A-Za-z0-9_.=-]*")
 
@@ -65,7 +69,9 @@ def redact_url(url: str) -> str:
 
     User and password become `REDACTED:REDACTED@`. A signed link keeps its query's
     names and loses all values; another URL loses the values of names that
-    credentials go by, and values in which such a name or a further URL hides.
+    credentials go by, and values in which such a name or a further URL hides;
+    parameters of the path are treated alike, and so are segments of it that are
+    an encoded URL. A path that is itself the key cannot be told from any other.
     A fragment is replaced: it never travels, and browsers keep tokens there.
     Cut at 2,048 characters. No text makes this function raise.
 
@@ -78,11 +84,13 @@ def redact_url(url: str) -> str:
     """
     if "@" in url:
         url = _without_userinfo(url)
-    if "?" in url or "#" in url or ";" in url or "=" in url:
+    if "?" in url or "#" in url or "=" in url or "%3" in url or "%25" in url:
         url, hash_, fragment = url.partition("#")
         path, mark, query = url.partition("?")
         if "=" in path:
             path = _PATH_PARAMETER.sub(_redact_path_parameter, path)
+        if "%3" in path or "%25" in path:  # a whole URL, encoded, as proxies have it
+            path = "/".join([REDACTED if _hides_a_secret(segment) else segment for segment in path.split("/")])
         url = f"{path}{mark}{_redact_query(query) if query else ''}{hash_}{REDACTED if fragment else ''}"
     if "eyJ" in url:
         url = _JWT.sub(REDACTED, url)
@@ -103,11 +111,13 @@ def _without_userinfo(url: str) -> str:
     _, colon, port = host.rpartition(":")
     whole = not colon or port.isdecimal() or host.startswith("[")
     at = url.rfind("@", start, end if whole else None)
-    return url if at < 0 else f"{url[:start]}{_USERINFO}{url[at + 1 :]}"
+    if at >= 0:
+        url = f"{url[:start]}{_USERINFO}{url[at + 1 :]}"
+    return _INNER_USERINFO.sub(_USERINFO, url) if url.count("//") > 1 else url
 
 
 def _redact_path_parameter(match: re.Match[str]) -> str:
-    return f"{match[1]}={REDACTED}" if _weight(match[1]) else match[0]
+    return match[0] if _kind(match[1]) == "plain" else f"{match[1]}={REDACTED}"
 
 
 def _redact_query(query: str) -> str:
@@ -116,30 +126,37 @@ def _redact_query(query: str) -> str:
 
 
 def _is_signed_query(query: str) -> bool:
-    return any(_weight(item.partition("=")[0]) > 1 for item in query.split("&") if "=" in item)
+    return any(_kind(item.partition("=")[0]) == "signature" for item in query.split("&") if "=" in item)
 
 
 def _redact_item(item: str, signed: bool) -> str:
     name, equals, value = item.partition("=")
     if not name or not equals:
         return item if _LONE_WORD.fullmatch(item) else REDACTED
-    if len(name) > _LONGEST_NAME:
+    kind = _kind(name)
+    if kind == "no name":
         return REDACTED
-    return f"{name}={REDACTED}" if signed or _weight(name) or _hides_a_secret(value) else item
+    return f"{name}={REDACTED}" if signed or kind != "plain" or _hides_a_secret(value) else item
 
 
-def _weight(name: str) -> int:
-    """0: a plain name; 1: one that credentials go by; 2: one that only signed links have."""
-    return _known_weight(name) if len(name) <= _LONGEST_NAME else 0
+def _kind(name: str) -> _Kind:
+    return _kind_of_name(name) if len(name) <= _LONGEST_NAME else "no name"
 
 
 @lru_cache(maxsize=1024)
-def _known_weight(name: str) -> int:
-    name = unquote(name).removeprefix("amp;")
+def _kind_of_name(name: str) -> _Kind:
+    name = _decoded(name).removeprefix("amp;")
     folded = name.lower()
+    if "/" in name or "@" in name or "?" in name:  # a URL that was not encoded
+        return "no name"
     if folded in _SIGNATURE_NAMES or folded.startswith(_SIGNATURE_PREFIXES) or name == "Policy":  # CloudFront's
-        return 2
-    return 1 if _SECRET_NAME.search(folded) else 0
+        return "signature"
+    return "credential" if _SECRET_NAME.search(folded) else "plain"
+
+
+def _decoded(text: str) -> str:
+    """Without percent-encoding, also where it was encoded up to three times."""
+    return unquote(unquote(unquote(text)))
 
 
 def _hides_a_secret(value: str) -> bool:
@@ -147,23 +164,24 @@ def _hides_a_secret(value: str) -> bool:
         return True
     if not _HIDING.search(value):
         return False
-    for _ in range(3):
-        value = unquote(value)
-    pieces = re.split(r"[;?&]|\\u0026", value)
-    return any(_weight(piece.partition("=")[0]) for piece in pieces if "=" in piece) or bool(
-        _text_rules().assigned.search(value)
-    )
+    value = _decoded(value)
+    pieces = [piece.partition("=") for piece in re.split(r"[;?&]|\\u0026", value)]
+    if any(equals and _kind(name) in ("credential", "signature") for name, equals, _ in pieces):
+        return True
+    return _text_rules().assigned.search(value.lower()) is not None
 
 
 # ---- headers
 
-_HARMLESS_HEADER = re.compile(
-    r"accept(-encoding|-ranges)?|age|allow|cache-control|cf-ray|connection|content-(disposition|encoding|language|length"
-    r"|md5|range|type)|date|digest|etag|expires|host|if-(none-)?match|if-range|last-modified|prefer|preference-applied"
-    r"|range|(x-)?ratelimit-[a-z-]+|(x-)?request-id|retry-after(-ms)?|server(-timing)?|sforce-numberofrecords|trace(parent"
-    r"|state)|transfer-encoding|user-agent|vary|via|x-amz-(id-2|request-id)|x-amzn-requestid|x-cache|x-correlation-id"
-    r"|x-ms-((client-)?request-id|retry-after-ms)|x-progress|x-trace-id"
+_HARMLESS_HEADERS = frozenset(
+    """accept accept-encoding accept-ranges age allow cache-control cf-ray connection content-disposition
+    content-encoding content-language content-length content-md5 content-range content-type date digest etag expires
+    host if-match if-none-match if-range last-modified prefer preference-applied range request-id retry-after
+    retry-after-ms server server-timing sforce-numberofrecords traceparent tracestate transfer-encoding user-agent vary
+    via x-amz-id-2 x-amz-request-id x-amzn-requestid x-cache x-correlation-id x-ms-client-request-id x-ms-request-id
+    x-ms-retry-after-ms x-progress x-request-id x-trace-id""".split()  # noqa: SIM905 - a list takes a line a name
 )
+_HARMLESS_PREFIXES = ("ratelimit-", "x-ratelimit-")
 _LINK_HEADERS = ("location", "content-location", "operation-location", "azure-asyncoperation")
 _TEXT_HEADERS = ("link", "www-authenticate", "proxy-authenticate")
 
@@ -178,7 +196,7 @@ def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _redact_header(name: str, value: str) -> str:
-    if _HARMLESS_HEADER.fullmatch(name):
+    if name in _HARMLESS_HEADERS or name.startswith(_HARMLESS_PREFIXES):
         return value
     if name in _LINK_HEADERS:
         return redact_url(value)
@@ -187,8 +205,10 @@ def _redact_header(name: str, value: str) -> str:
 
 # ---- texts
 
+_SCHEMES = ("bearer", "basic", "negotiate", "ntlm", "hawk", "sharedkey", "sharedaccesssignature")
+_WHOLE_LINES = ("authorization", "cookie", "header part")
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
-_REST_OF_WORD = re.compile(r"[^\s\"<>&]*")
+_REST_OF_WORD = re.compile(r"(?:(?i:bearer|basic|token|apikey)(?:\s{1,4}|%20|\+))*[^\s\"<>&]*")  # token: Bearer …
 
 
 class _TextRules(NamedTuple):
@@ -197,6 +217,24 @@ class _TextRules(NamedTuple):
     assigned: re.Pattern[str]
     scheme: re.Pattern[str]
     userinfo: re.Pattern[str]
+
+
+def _names_in_texts() -> Iterator[str]:
+    """Patterns of the names that credentials go by; each begins with a letter, and `re` looks for that first."""
+    yield from ("assertion", "bearer", "cookie", "credential", "jwt", "passcode", "passphrase", "passw", "pwd")
+    yield from ("secret", "sessid", "session", "signature", "token(?!s)", "verifier", r"authorization(?![\w-])")
+    for owner in ("access", "account", "api", "app", "auth", "client", "consumer", "encryption", "function"):
+        yield f"{owner}[-_ ]?key"
+    for owner in ("host", "master", "private", "service", "shared", "subscription"):
+        yield f"{owner}[-_ ]?key"
+    for word in ("auth", "hmac", "oauth", "otp", "pass", "pw", "sas", "sid", "sig"):
+        yield f"{word}(?<![a-z]{word})(?![a-z])"
+    yield "key(?<![a-z]key)(?==)"
+    yield from (
+        r"header\ value",
+        r"header\ part\ \(",
+        r"<cookie\ [^=>]{1,64}(?==)",
+    )  # http.client, requests, cookie jars
 
 
 @cache
@@ -219,26 +257,20 @@ def _text_rules() -> _TextRules:
         ),
         # urllib3 prints a target after "url: "; what is left over are queries without their URL.
         link=re.compile(r"""url:\ \S+ | //[^\s"<>]+ | \?[^\s"<>=?]*=[^\s"<>]*""", re.VERBOSE),
+        # Asked of a text in lower case: plain words are what `re` finds 40 times faster than words in any case.
         assigned=re.compile(
-            r"""(?: (?: (?P<line>(?:authorization|cookie[s2]?)(?![\w-]))
-                      | (?: token(?!s) | secret | passw | passphrase | passcode | pwd | signature | credential
-                          | jwt | session | sessid | assertion | cookie | verifier
-                          | (?:access|account|api|app|auth|client|consumer|encryption|function|host|master|private
-                              |service|shared|subscription)[-_ ]?key
-                          | (?<![a-z])(?: auth | hmac | key(?==) | oauth | otp | pass | pw | sas | sid | sig )(?![a-z])
-                        )[\w-]{0,32}
-                    )
-                    (?: (?:\\*["'])?\s{0,4}(?:=>|[=:]|%3[ad])\s{0,4}             # token=…   "token": …
-                      | \\*["'],\s{0,4}(?=[rbu]{0,2}\\*["']) )                   # ('token', …)
-                  | header\ value:?\ (?=b?["'])                                 # as http.client and requests complain
-                  | (?P<rest> header\ part\ | <cookie\ )
+            rf"""(?: {"|".join(_names_in_texts())} ) [\w-]{{0,64}}
+                (?: (?:\\*["'])?\s{{0,4}}(?:=>|[=:]|%3[ad])\s{{0,4}}             # token=…   "token": …
+                  | \\*["'],\s{{0,4}}(?=[rbu]{{0,2}}\\*["'])                     # ('token', …)
+                  | \ (?=[rbu]{{0,2}}\\*["']) | (?<=header\ part\ \()            # token '…'
                 )
-                (?: [rbu]{0,2}(?P<quote>\\*["']) | (?P<bracket>[\[({]) )?""",
-            re.VERBOSE | re.IGNORECASE,
+                (?! line\ [0-9] )                                               # expat: "unclosed token: line 1"
+                (?: [rbu]{{0,2}}(?P<quote>\\*["']) | (?P<bracket>[\[({{]) )?""",
+            re.VERBOSE,
         ),
         scheme=re.compile(
-            r"""\b( (?i:bearer|negotiate|ntlm|hawk|sharedkey|sharedaccesssignature)(?:\s{1,4}|%20|\+)
-                  | (?i:basic)(?:\s{1,4}|%20|\+)(?=[a-z+/_-]{0,400}[A-Z0-9=]) )
+            rf"""( (?:(?i:bearer|(?<![a-z])(?:{"|".join(_SCHEMES[2:])}))(?:\s{{1,4}}|%20|\+))+
+                  | (?<![A-Za-z])(?i:basic)(?:\s{{1,4}}|%20|\+)(?=[a-z+/_-]{{0,400}}[A-Z0-9=]) )
                 (?!(?:access|auth[a-z]*|charset|credentials?|error\w*|headers?|realm|schemes?|scope|tokens?)\b)
                 [^\s"'<>,]+""",
             re.VERBOSE,
@@ -269,35 +301,49 @@ def redact_text(text: str, *, limit: int | None = None, known: Iterable[str] = (
         if len(secret) >= _SHORTEST_KNOWN:
             text = _without_known(text, secret)
     rules = _text_rules()
+    # What has a name goes first, for a link or a key runs on to the next space, over names that are glued to it.
+    lowered = text.replace("\u0130", "i").lower()  # the one letter that is longer in lower case
+    text = _without_assigned(text, lowered, rules.assigned)
+    if any(scheme in lowered for scheme in _SCHEMES):
+        text = rules.scheme.sub(rf"\1{REDACTED}", text)
     text = rules.shape.sub(REDACTED, text)
-    text = _JWT.sub(REDACTED, text)
     text = rules.link.sub(lambda match: redact_url(match[0]), text)
-    text = _without_assigned(text, rules.assigned)
-    text = rules.scheme.sub(rf"\1{REDACTED}", text)
-    text = rules.userinfo.sub(_USERINFO, text)
+    if "eyJ" in text:
+        text = _JWT.sub(REDACTED, text)
+    if "@" in text:
+        text = rules.userinfo.sub(_USERINFO, text)
     return text if limit is None else text[:limit]
 
 
-def _without_assigned(text: str, assigned: re.Pattern[str]) -> str:
+def _without_assigned(text: str, lowered: str, assigned: re.Pattern[str]) -> str:
     kept: list[str] = []
-    at = 0
-    while (match := assigned.search(text, at)) is not None:
-        end = _end_of_value(text, match)
-        kept += text[at : match.end()], REDACTED if end > match.end() else ""
-        at = end
-    return "".join(kept) + text[at:]
+    done = line_end = word_end = 0
+    for match in assigned.finditer(lowered):
+        # A value may hold the next name, so each begins where its name ends and may end behind the last.
+        start = match.end()
+        if (quote := match["quote"]) and "header part" not in match[0]:
+            end = _closing(text, quote, start)
+        elif match["bracket"] or any(name in match[0] for name in _WHOLE_LINES):
+            end = line_end = line_end if start < line_end else _end_of(_REST_OF_LINE, text, start)
+        else:
+            end = word_end = word_end if start < word_end else _end_of(_REST_OF_WORD, text, start)
+        if start > done:
+            kept += text[done:start], REDACTED if end > start else ""
+        done = max(done, end)
+    return "".join(kept) + text[done:]
 
 
-def _end_of_value(text: str, match: re.Match[str]) -> int:
-    """Where the value ends that the match's name has: at its closing quote, else with the line or word."""
-    at = match.end()
-    if quote := match["quote"]:
-        # A quote behind a backslash belongs to the value.
-        while (at := text.find(quote, at)) > match.end() and text[at - 1] == "\\":
-            at += 1
-        return at if at >= 0 else len(text)
-    rest = _REST_OF_LINE if match["line"] or match["rest"] or match["bracket"] else _REST_OF_WORD
-    return rest.match(text, at).end()  # type: ignore[union-attr]  # either matches the empty string
+def _end_of(rest: re.Pattern[str], text: str, start: int) -> int:
+    match = rest.match(text, start)
+    return start if match is None else match.end()
+
+
+def _closing(text: str, quote: str, start: int) -> int:
+    """Where the quoted value ends; a quote behind a backslash belongs to it."""
+    end = text.find(quote, start)
+    while end > start and text[end - 1] == "\\":
+        end = text.find(quote, end + 1)
+    return end if end >= 0 else len(text)
 
 
 def _without_known(text: str, secret: str) -> str:
@@ -348,13 +394,10 @@ def redacted_cause(exc: BaseException, known: Iterable[str] = ()) -> BaseExcepti
         text = ""
     cls = type(exc)
     for build in (_rebuilt, _retold):
-        try:
+        with suppress(Exception):  # a class that asks for more than a text, or that cannot be imported
             copy = build(cls, text, tuple(vars(exc)))
-            twin = pickle.loads(pickle.dumps(copy))  # noqa: S301
-        except Exception:  # noqa: S112 - a class that asks for more than a text, or that cannot be imported
-            continue
-        if type(twin) is type(copy) and _is_just(copy, text) and _is_just(twin, text):
-            return copy
+            if _is_just(copy, text) and _is_just(pickle.loads(pickle.dumps(copy)), text):  # noqa: S301 - our own bytes
+                return copy
     return Exception(f"{cls.__module__}.{cls.__qualname__}: {text}")
 
 
