@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as _json
 import re
 from collections.abc import Iterator
@@ -178,8 +179,7 @@ class Fetch:
                         f"the transfer broke off ({sent.error_type}) and the link works once only", sent
                     )
                 outcome = Transient(sent.error_type)
-            if sent.response is not None:
-                sent.response.close()
+            _hear_out(sent)
             match outcome:
                 case Transient():
                     errors += 1
@@ -417,6 +417,16 @@ def _plain(call: Call) -> Call:
 
 def _verdict(outcome: LinkExpired | Gone) -> str:
     return "gone" if isinstance(outcome, Gone) else "link_expired"
+
+
+def _hear_out(sent: Sent) -> None:
+    """Read what a refusal says while its body is within reach, and let the connection go."""
+    if sent.response is None:
+        return
+    if sent.reply is not None and sent.reply.status_code >= 400:
+        with contextlib.suppress(DeadlineCut, *BROKEN):
+            sent.reply.content  # noqa: B018 - read, and kept by the reply
+    sent.response.close()
 
 
 def _said_quietly(sent: Sent) -> Any:
