@@ -328,7 +328,8 @@ class ReadState:
 def _filled(result: Result, job: Job) -> Result:
     if result.at is None:
         return result
-    return replace(result, at=fill(as_call(result.at), job))
+    filled = fill(as_call(result.at), job)
+    return replace(result, at=filled.url if isinstance(result.at, str) else filled)
 
 
 def whole_body(reply: Reply, result: Result) -> DownloadVerdict:
