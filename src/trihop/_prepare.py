@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
+from urllib.parse import urlencode
 
 import requests
 
@@ -133,6 +134,17 @@ class Preparing:
             return True  # an OAuth session refreshes as it sends; there is no telling beforehand
         now = self._prepare(call, at_home, True, dict(self.options), None).prepared
         return now.url != refused.url or any(refused.headers.get(name) != value for name, value in now.headers.items())
+
+    def as_written(self, url: str) -> str:
+        """The URL without the session's params: they are added to each request anew, and may be credentials."""
+        params: Any = self.session.params
+        if not params or "?" not in url:
+            return url
+        written = params.decode() if isinstance(params, bytes) else params
+        added = (written if isinstance(written, str) else urlencode(written, doseq=True)).split("&")
+        before, _, query = url.partition("#")[0].partition("?")
+        kept = "&".join(item for item in query.split("&") if item not in added)
+        return f"{before}?{kept}" if kept else before
 
     # ---- the ways to prepare
 

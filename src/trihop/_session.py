@@ -214,7 +214,7 @@ class Courier:
     def _read(self, sent: Sent, response: requests.Response, stream: bool) -> None:
         if response.status_code not in (200, 202) or "Set-Cookie" in response.headers:
             self.preparing.forget()
-        url = response.url or sent.url
+        url = self.preparing.as_written(response.url or sent.url)
         if stream:
             sent.reply = Reply.streamed(response.status_code, response.headers, url, lambda: read_parsed(response))
             return
