@@ -1,0 +1,1 @@
+"""Faults that others met in the field, each answered by one test."""
