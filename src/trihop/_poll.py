@@ -203,9 +203,10 @@ class Poller:
         self.consecutive_errors = 0
         if not verdict.known:
             marks = [*marks, semconv.MARK_UNKNOWN_STATE]
+            word = run.shown(verdict.state)
             run.warn_once(
-                f"state {verdict.state}",
-                f"unknown state {verdict.state[:64]!r} counts as pending; if it is an ending, add it to the provider",
+                f"state {word}",
+                f"unknown state {word!r} counts as pending; if it is an ending, add it to the provider",
             )
         changed = job.state != verdict.state
         if changed and verdict.state in self._seen:

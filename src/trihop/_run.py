@@ -45,6 +45,8 @@ Error = TypeVar("Error", bound=TrihopError)
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
 _TEXTS_KEPT = 64
+_LONGEST_KEPT = 512
+_MOST_WARNINGS = 16  # a state word with a percentage in it is another one each time
 
 # What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
 _FRAME_BYTES = 1_000
@@ -220,8 +222,8 @@ class Run:
             self.on_event = None
 
     def warn_once(self, about: str, message: str) -> None:
-        """Log a warning the first time it is due in this operation."""
-        if about not in self._told:
+        """Log a warning the first time it is due in this operation, and no more than a few in all."""
+        if about not in self._told and len(self._told) < _MOST_WARNINGS:
             self._told.add(about)
             log.warning("operation %s: %s", self.name, message)
 
@@ -254,11 +256,14 @@ class Run:
         """A text of the server's as it may be written down."""
         if text is None:
             return None
-        if (text, limit) not in self._shown:
+        shown = self._shown.get((text, limit))
+        if shown is None:
+            shown = redact_text(text, limit=limit, known=self.secrets())
             if len(self._shown) >= _TEXTS_KEPT:
                 self._shown.clear()
-            self._shown[text, limit] = redact_text(text, limit=limit, known=self.secrets())
-        return self._shown[text, limit]
+            if len(text) <= _LONGEST_KEPT:
+                self._shown[text, limit] = shown
+        return shown
 
     # ---- endings
 
@@ -325,16 +330,7 @@ class Run:
 
     def secrets(self) -> list[str]:
         """Texts of the session that must never be shown, wherever they turn up."""
-        session, preparing = self.courier.session, self.courier.preparing
-        found: list[str] = [str(value) for name, value in session.headers.items() if name.lower() not in _PLAIN_HEADERS]
-        for auth in (session.auth, preparing.options.get("auth")):
-            found += [str(part) for part in auth] if isinstance(auth, tuple) else []
-        found += [str(cookie.value) for cookie in session.cookies]
-        if isinstance(session.params, Mapping):
-            found += [str(value) for value in session.params.values()]
-        found += preparing.written_secrets
-        # "Bearer abc": the token alone is a secret, too.
-        return [part for value in found for part in {value, *value.split()} if len(part) >= 6]
+        return self.courier.secrets()
 
     # ---- hops
 
@@ -598,7 +594,6 @@ class Hop:
         }
 
 
-_PLAIN_HEADERS = frozenset({"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type"})
 _ONE_WORD = re.compile(r"([a-z0-9_]{1,32})(?: \(\w+\))?$")
 _PHASES = {
     "connect": "connecting",
