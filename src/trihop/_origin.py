@@ -42,7 +42,7 @@ def origin_of(url: str) -> Origin:
         parts = parse_url(url)
     except LocationParseError:
         raise ValueError(_NOT_ONE) from None
-    if parts.scheme not in _PORTS or not parts.host:
+    if parts.scheme not in _PORTS or not parts.host or not _can_be_asked(parts.host):
         raise ValueError(_NOT_ONE)
     return Origin(parts.scheme, parts.host, _PORTS[parts.scheme] if parts.port is None else parts.port)
 
@@ -57,18 +57,43 @@ def _is_ambiguous(url: str) -> bool:
     return _NO_PART_OF_AN_AUTHORITY.search(authority) is not None or ("%" in host and not host.startswith("["))
 
 
+def _can_be_asked(host: str) -> bool:
+    """Whether requests and urllib3 take it for the name of a host."""
+    try:
+        host.encode("idna")
+    except UnicodeError:  # an empty label, or one of more than 63 letters
+        return False
+    return not host.startswith("*")
+
+
 class Trusted:
     """The origins that get the session's credentials: those the caller submits to, and those that were named."""
 
-    __slots__ = ("_named", "_own")
+    __slots__ = ("_allowed", "_named", "_own")
 
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._own: set[Origin] = set()
+        self._allowed: set[Origin] = set()
         self._named = frozenset(origin_of(url) for url in named)
 
     def adopt(self, url: str) -> None:
         """Take the origin of a URL that the caller wrote as the API's own."""
         self._own.add(origin_of(url))
+
+    def allow(self, url: str) -> None:
+        """Let a URL that the caller wrote be asked, without credentials, whatever its scheme."""
+        self._allowed.add(origin_of(url))
+
+    def objection(self, url: str) -> str | None:
+        """Why a URL that a server handed out is not to be asked; None where nothing speaks against it."""
+        try:
+            origin = origin_of(url)
+        except ValueError:
+            return "it is no absolute http(s) URL"
+        secure = any(own.scheme == "https" for own in self._own)
+        if secure and origin.scheme == "http" and origin not in self._named | self._own | self._allowed:
+            return f"it leads from https to {origin.scheme}; if that is meant, name {origin} in origins="
+        return None
 
     def __bool__(self) -> bool:
         return bool(self._own)

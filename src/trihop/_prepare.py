@@ -11,17 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 from urllib.parse import urlencode
 
 import requests
+from requests.cookies import RequestsCookieJar
 
 from trihop._origin import Trusted, origin_of
+from trihop._secrets import CREDENTIAL_NAME, Secrets
 from trihop._values import Call
 
 # What a request to a foreign origin may take over from the session.
 HARMLESS_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection")
-CREDENTIAL_NAME = re.compile(r"auth|cookie|key|token|secret|signature|password|session", re.IGNORECASE)
+_TRACE_HEADERS = frozenset({"traceparent", "tracestate", "baggage"})
 
 # Given on the submit, these hold for the later hops as well: they say how the
 # API is reached, not what is asked of it.
@@ -49,7 +51,18 @@ class AsInRequests(TypedDict, total=False):
     cert: Any
 
 
-Transmit = Callable[[Any], requests.Response]
+class Outgoing(NamedTuple):
+    """A request that is ready to go.
+
+    Args:
+        send: Sends it; a function of the timeout.
+        exact_url: To go out byte for byte, where it would be rewritten otherwise.
+        url: What is asked, as it was given and without what the session adds: a job is known by it, and stored.
+    """
+
+    send: Callable[[Any], requests.Response]
+    exact_url: str | None
+    url: str
 
 
 @dataclass(slots=True)
@@ -61,7 +74,9 @@ class _Kept:
     prepared: requests.PreparedRequest
     settings: dict[str, Any]
     exact_url: str | None
+    url: str
     at_home: bool
+    with_credentials: bool
 
     def copy(self, headers: Mapping[str, str] | None) -> requests.PreparedRequest:
         """One to send: adapters and hooks may change its headers."""
@@ -80,7 +95,7 @@ class Preparing:
         self.session = session
         self.trusted = trusted
         self.options: dict[str, Any] = {}
-        self.written_secrets: list[str] = []
+        self.secrets = Secrets(session)
         self._kept: _Kept | None = None
         self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
@@ -88,8 +103,7 @@ class Preparing:
         """Take over what a submit says about how the API is reached."""
         given: Mapping[str, Any] = as_in_requests
         self.options = {name: given[name] for name in _FOR_ALL_HOPS if name in given}
-        written = given.get("headers") or {}
-        self.written_secrets += [str(value) for name, value in written.items() if CREDENTIAL_NAME.search(name)]
+        self.forget()
 
     def forget(self) -> None:
         """Prepare the next request afresh: something happened that may have changed what it is made from."""
@@ -97,8 +111,8 @@ class Preparing:
 
     def transmit(
         self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, *, repeat: bool
-    ) -> tuple[Transmit, str | None]:
-        """A function of the timeout that sends the call, and the URL to go out byte for byte, if it needs help.
+    ) -> Outgoing:
+        """The call made ready.
 
         Args:
             call: What to send.
@@ -115,14 +129,17 @@ class Preparing:
             with_credentials = call.credentials == "always" or (call.credentials == "origin" and at_home)
             options = {**self.options, **(body or {})}
             if with_credentials and _overridden(self.session):
-                return self._by_the_session(call, body, options, headers if at_home else None), None
+                return self._by_the_session(call, body, options, headers if at_home else None)
             kept = self._prepare(call, at_home, with_credentials, options, body)
             made_from = self._made_from(options) if repeat and with_credentials else None
-            if made_from is not None:
+            if made_from is not None and isinstance(kept.prepared.body, (bytes, str, type(None))):
                 kept.made_from = made_from
                 self._kept = kept
-        send, prepared, settings = self.session.send, kept.copy(headers if kept.at_home else None), kept.settings
-        return lambda timeout: send(prepared, timeout=timeout, allow_redirects=False, **settings), kept.exact_url
+        session = self.session if kept.with_credentials else _stranger(self.session)
+        send, prepared, settings = session.send, kept.copy(headers if kept.at_home else None), kept.settings
+        return Outgoing(
+            lambda timeout: send(prepared, timeout=timeout, allow_redirects=False, **settings), kept.exact_url, kept.url
+        )
 
     def signs_differently(self, call: Call, refused: requests.PreparedRequest | None) -> bool:
         """Whether preparing the call again gives other credentials than those that were refused."""
@@ -150,13 +167,19 @@ class Preparing:
 
     def _by_the_session(
         self, call: Call, body: AsInRequests | None, options: dict[str, Any], headers: Mapping[str, str] | None
-    ) -> Transmit:
+    ) -> Outgoing:
         """For a session with its own way to build a request, as OAuth sessions have."""
         session, asked = self.session, _asked(call, body)
         arguments = {**options, **asked, "headers": {**(asked.get("headers") or {}), **(headers or {})}}
-        return lambda timeout: session.request(
-            call.method, call.url, timeout=timeout, allow_redirects=False, stream=True, **arguments
-        )
+
+        def send(timeout: Any) -> requests.Response:
+            response = session.request(
+                call.method, call.url, timeout=timeout, allow_redirects=False, stream=True, **arguments
+            )
+            self.secrets.learn(response.request)
+            return response
+
+        return Outgoing(send, None, _as_asked(call, asked))
 
     def _prepare(
         self, call: Call, at_home: bool, with_credentials: bool, options: dict[str, Any], body: AsInRequests | None
@@ -171,7 +194,7 @@ class Preparing:
             plain = {name: value for name in HARMLESS_HEADERS if (value := session.headers.get(name)) is not None}
             written = arguments.get("headers") or {}
             if not at_home:
-                written = {name: value for name, value in written.items() if not CREDENTIAL_NAME.search(name)}
+                written = {name: value for name, value in written.items() if _may_leave(name)}
             arguments["headers"] = {**plain, **written}
             prepared = requests.PreparedRequest()
             prepared.prepare(method=method, url=call.url, **arguments)
@@ -180,7 +203,9 @@ class Preparing:
         settings = self._settings(url, options, cert)
         if not with_credentials:
             settings["cert"] = None
-        return _Kept(call, (), prepared, settings, _exact(call, prepared), at_home)
+        self.secrets.learn(prepared, settings["proxies"])
+        exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
+        return _Kept(call, (), prepared, settings, exact_url, url, at_home, with_credentials)
 
     def _settings(self, url: str, options: dict[str, Any], cert: Any) -> dict[str, Any]:
         """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""
@@ -225,14 +250,37 @@ def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
     }
 
 
+# As they were when we came: who replaces one later, on the class itself, is asked as well.
+_AS_REQUESTS_HAS_THEM = tuple(
+    (name, getattr(requests.Session, name)) for name in ("request", "prepare_request", "merge_environment_settings")
+)
+
+
 def _overridden(session: requests.Session) -> bool:
-    base, kind = requests.Session, type(session)
-    if kind is base:
-        return not _OWN_WAYS.isdisjoint(vars(session))
-    return any(getattr(kind, name) is not getattr(base, name) or name in vars(session) for name in _OWN_WAYS)
+    kind, own = type(session), vars(session)
+    return any(name in own or getattr(kind, name) is not method for name, method in _AS_REQUESTS_HAS_THEM)
 
 
-_OWN_WAYS = frozenset({"request", "prepare_request", "merge_environment_settings"})
+def _stranger(session: requests.Session) -> requests.Session:
+    """The session with an empty cookie jar of its own: what a foreign host sets stays out of the caller's."""
+    clone = object.__new__(type(session))
+    vars(clone).update(vars(session))
+    clone.cookies = RequestsCookieJar()
+    return clone
+
+
+def _may_leave(name: str) -> bool:
+    """Whether a header that the caller wrote may go to a foreign origin."""
+    return CREDENTIAL_NAME.search(name) is None and name.lower() not in _TRACE_HEADERS
+
+
+def _as_asked(call: Call, arguments: Mapping[str, Any]) -> str:
+    """The call's URL with its own parameters."""
+    if not arguments.get("params"):
+        return call.url
+    asked = requests.PreparedRequest()
+    asked.prepare_url(call.url, arguments["params"])
+    return asked.url or call.url
 
 
 def _frozen(value: Any) -> Any:

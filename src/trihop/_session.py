@@ -16,8 +16,9 @@ import requests
 from trihop._clock import Clock
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
 from trihop._network import BROKEN, error_type_of, may_have_left, read_parsed
-from trihop._origin import Trusted
-from trihop._prepare import HARMLESS_HEADERS, AsInRequests, Preparing
+from trihop._origin import Trusted, origin_of
+from trihop._prepare import HARMLESS_HEADERS, AsInRequests, Outgoing, Preparing
+from trihop._redact import redacted_cause
 from trihop._template import join
 from trihop._values import Call, Reply
 
@@ -114,6 +115,10 @@ class Courier:
         self.remaining = remaining
         self.preparing = Preparing(session, trusted)
 
+    def secrets(self) -> list[str]:
+        """Texts that must never be shown, wherever they turn up."""
+        return self.preparing.secrets.known(self.preparing.options)
+
     def send(
         self,
         call: Call,
@@ -152,9 +157,10 @@ class Courier:
             self.preparing.forget()
             repeat = False
             target = join(sent.url, target)
-            if sent.url.startswith("https:") and not target.startswith("https:"):
-                sent.error_type, sent.reply, sent.response = "insecure_redirect", None, None
-                sent.cause = requests.exceptions.InvalidURL("a redirect led from https to http")
+            wrong = _wrong_with(target, after=sent.url)
+            if wrong is not None:
+                sent.error_type, sent.reply, sent.response = wrong, None, None
+                sent.cause = requests.exceptions.InvalidURL(f"{wrong}: it was not followed")
                 break
             leaves_home = sent.url in self.trusted and target not in self.trusted
             asked, body = _redirected(
@@ -179,42 +185,65 @@ class Courier:
     ) -> requests.Response | None:
         for again in (False, True):
             sent.ask(call, self.clock.monotonic())
-            transmit, exact_url = self.preparing.transmit(call, body, headers, repeat=repeat)
-            exchange = Exchange(self.remaining, exact_url=exact_url)
+            outgoing = self._outgoing(call, body, headers, repeat)
+            sent.url = outgoing.url
+            exchange = Exchange(self.remaining, exact_url=outgoing.exact_url)
+            response: requests.Response | None = None
+            refused: BaseException | None = None
             try:
                 with quiet(), bounded(exchange):
-                    response = transmit(DEFAULT_TIMEOUT if timeout is None else timeout)
+                    response = outgoing.send(DEFAULT_TIMEOUT if timeout is None else timeout)
             except DeadlineCut as cut:
                 self.preparing.forget()
                 sent.left = sent.left or exchange.sent
                 sent.cut, sent.error_type = cut, "deadline"
                 return None
             except (requests.RequestException, OSError) as error:
-                self.preparing.forget()
-                if isinstance(error, ValueError) and not exchange.sent:
-                    raise  # a URL or an option that requests itself refuses
-                unseen = exchange.requests == 0 and not exchange.sent
-                sent.left = sent.left or exchange.sent or (unseen and may_have_left(error))
-                sent.resends += max(0, exchange.requests - 1)
-                sent.error_type, sent.cause = error_type_of(error), error
-                # A server may close an idle connection while our request is on its way.
-                stale = exchange.reused and not exchange.received and sent.error_type == "connection_reset"
-                if not stale or again or call.method not in _SAFE_TO_REPEAT:
-                    return None
-                sent.resends += 1
-                continue
-            sent.error_type = sent.cause = None
-            sent.left = True
+                if isinstance(error, requests.HTTPError):  # of a hook that judges the status, which is not its business
+                    response = error.response
+                if response is None:
+                    refused = self._failed(sent, exchange, error)
             if exchange.requests > 1:
                 sent.resends += exchange.requests - 1
-            sent.response = response
-            return response
+            if response is not None:
+                self.preparing.secrets.last = response.request
+                sent.error_type = sent.cause = None
+                sent.left = True
+                sent.response = response
+                return response
+            if refused is not None:
+                raise refused  # out here, where it has no context with a request
+            # A server may close an idle connection while our request is on its way.
+            stale = exchange.reused and not exchange.received and sent.error_type == "connection_reset"
+            if not stale or again or call.method not in _SAFE_TO_REPEAT:
+                return None
+            sent.resends += 1
         return None
+
+    def _failed(self, sent: Sent, exchange: Exchange, error: Exception) -> BaseException | None:
+        """Note why there is no answer; what to raise, if it is a URL or an option that requests itself refuses."""
+        self.preparing.forget()
+        self.preparing.secrets.last = getattr(error, "request", None)
+        if isinstance(error, ValueError) and not exchange.sent:
+            return redacted_cause(error, self.secrets())
+        unseen = exchange.requests == 0 and not exchange.sent
+        sent.left = sent.left or exchange.sent or (unseen and may_have_left(error))
+        sent.error_type, sent.cause = error_type_of(error), error
+        return None
+
+    def _outgoing(
+        self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, repeat: bool
+    ) -> Outgoing:
+        try:
+            return self.preparing.transmit(call, body, headers, repeat=repeat)
+        except (ValueError, requests.RequestException) as error:
+            refused = redacted_cause(error, self.secrets())
+        raise refused
 
     def _read(self, sent: Sent, response: requests.Response, stream: bool) -> None:
         if response.status_code not in (200, 202) or "Set-Cookie" in response.headers:
             self.preparing.forget()
-        url = self.preparing.as_written(response.url or sent.url)
+        url = sent.url
         if stream:
             sent.reply = Reply.streamed(response.status_code, response.headers, url, lambda: read_parsed(response))
             return
@@ -230,6 +259,15 @@ class Courier:
             sent.reply = Reply(response.status_code, headers=response.headers, url=url, content=content)
         finally:
             response.close()
+
+
+def _wrong_with(target: str, *, after: str) -> str | None:
+    """Why a redirect is not followed, in a short word; None where it is."""
+    try:
+        secure = origin_of(target).scheme == "https"
+    except ValueError:
+        return "bad_redirect"
+    return "insecure_redirect" if origin_of(after).scheme == "https" and not secure else None
 
 
 def _redirect_target(response: requests.Response, follow_all: bool) -> str | None:
@@ -266,7 +304,7 @@ def _redirected(
     )
     if body is None:
         return again, None
-    dropped = ("params", "cookies", "auth")
+    dropped = ("params", "cookies", "auth") if strip else ("params",)
     arguments: dict[str, Any] = {name: value for name, value in body.items() if name not in dropped}
     arguments["headers"] = carried(body.get("headers"))
     if hasattr(arguments.get("data"), "seek"):

@@ -1,0 +1,139 @@
+"""What must never be shown of an operation: the credentials that its requests carry.
+
+Servers quote what they were sent. A credential is found by where it stands: in
+the session's own fields, under a header name that credentials go by, in a
+signed link, in the user part of a proxy's URL.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import requests
+
+from trihop._redact import is_signed
+
+CREDENTIAL_NAME = re.compile(
+    r"auth|cookie|key|token|secret|signature|password|session|credential|jwt|^(x-)?sig$|assertion", re.IGNORECASE
+)
+
+# Says who asks and for what, and no more.
+_PLAIN_HEADERS = frozenset(
+    {"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type", "prefer"}
+)
+_SHORTEST = 6  # shorter ones cannot be told from ordinary words
+_MOST_REMEMBERED = 128
+_BETWEEN = re.compile(r"[\s,]+")
+
+
+class Secrets:
+    """The credentials of one operation, as they come to be known.
+
+    Args:
+        session: Whose fields are read each time: they may change.
+    """
+
+    def __init__(self, session: requests.Session) -> None:
+        self._session = session
+        self._sent: dict[str, None] = {}
+        self.last: requests.PreparedRequest | None = None
+        """What went out last, as adapters and auth handlers left it; looked into when somebody wants to know."""
+
+    def learn(self, request: requests.PreparedRequest, proxies: Mapping[str, Any] | None = None) -> None:
+        """Remember what a request carries, and what its proxies are told; the latest 128 of these."""
+        found = [*in_url(request.url or ""), *in_headers(request.headers or {})]
+        for proxy in (proxies or {}).values():
+            found += in_url(str(proxy or ""))
+        for secret in found:
+            self._sent.pop(secret, None)
+            self._sent[secret] = None
+        while len(self._sent) > _MOST_REMEMBERED:
+            del self._sent[next(iter(self._sent))]
+
+    def known(self, options: Mapping[str, Any]) -> list[str]:
+        """Texts that are replaced wherever they turn up.
+
+        Args:
+            options: What the submit said of `auth` and `cert`.
+        """
+        session, request = self._session, self.last
+        if request is not None:
+            self.last = None
+            self.learn(request)
+        found: list[str] = []
+        for name, value in session.headers.items():
+            if name.lower() not in _PLAIN_HEADERS:
+                found += _in_value(name, _text(value))
+        for auth in (session.auth, options.get("auth")):
+            # requests' own classes, and most others, call them so.
+            parts = (
+                auth if isinstance(auth, tuple) else [getattr(auth, name, None) for name in ("username", "password")]
+            )
+            found += [_text(part) for part in parts if isinstance(part, (str, bytes))]
+        found += [cookie.value for cookie in session.cookies if cookie.value is not None]
+        found += [value for _, value in _pairs(session.params)]
+        for cert in (session.cert, options.get("cert")):
+            found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
+        return [*_worth_it(found), *self._sent]
+
+
+def in_url(url: str) -> list[str]:
+    """What is secret in a URL: user and password, a signed link's values, those of names that credentials go by."""
+    before, _, query = url.partition("#")[0].partition("?")
+    user, at, _ = before.partition("://")[2].partition("/")[0].rpartition("@")
+    found = user.split(":", 1) if at else []
+    signed = is_signed(url)
+    for item in query.split("&") if query else ():
+        name, _, value = item.partition("=")
+        if signed or CREDENTIAL_NAME.search(unquote(name)):
+            found.append(value)
+    return _worth_it(text for value in found for text in (value, unquote(value)))
+
+
+def in_headers(headers: Mapping[str, Any]) -> list[str]:
+    """The values of header fields that credentials go by, and their parts."""
+    return _worth_it(
+        part
+        for name, value in headers.items()
+        if CREDENTIAL_NAME.search(name)
+        for part in _in_value(name, _text(value))
+    )
+
+
+def _in_value(name: str, value: str) -> Iterator[str]:
+    """A header's value and what in it may be quoted alone: the token behind `Bearer`, a password, a cookie."""
+    yield value
+    scheme, *parts = _BETWEEN.split(value) if name.lower() != "cookie" else ["", *re.split(r";\s*", value)]
+    for part in parts:
+        yield part
+        yield part.partition("=")[2].strip('"')
+    if scheme.lower() == "basic" and parts:
+        try:
+            pair = base64.b64decode(parts[0], validate=True).decode("latin-1")
+        except (binascii.Error, ValueError):
+            return
+        yield from (pair, *pair.split(":", 1))
+
+
+def _pairs(params: Any) -> Iterable[tuple[str, str]]:
+    if isinstance(params, (str, bytes)):
+        return parse_qsl(_text(params))
+    items = params.items() if isinstance(params, Mapping) else params or ()
+    return [
+        (_text(name), _text(one))
+        for name, value in items
+        for one in (value if isinstance(value, (list, tuple)) else (value,))
+    ]
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _worth_it(texts: Iterable[str]) -> list[str]:
+    return list({text: None for text in texts if len(text) >= _SHORTEST})
