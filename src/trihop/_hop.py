@@ -47,7 +47,9 @@ class HopByHand:
         run, hop, poller = self._run, self._hop, self._poller
         if poller is None or hop is None:
             raise RuntimeError("hop.wait() is for an open poll hop: with op.hop('poll') as hop: … hop.wait(response)")
-        url = response.url or ""
+        preparing = run.courier.preparing
+        url = preparing.as_written(response.url or "")
+        preparing.secrets.last = response.request
         if run.job is None or (run.job.id is None and run.job.status_url != url):
             run.job = Job(
                 status_url=url, submit_url=run.last_request_url or url, state=None if run.job is None else run.job.state

@@ -151,7 +151,9 @@ def said(reply: Reply) -> JSON:
     try:
         return reply.json()
     except ValueError:
-        return " ".join(reply.text[:500].split()) or None
+        words = reply.text[:500].split()
+        # A word that is cut in two might be half of a secret, which nobody would know for one.
+        return " ".join(words[:-1] if len(reply.text) > 500 and len(words) > 1 else words) or None
 
 
 _CODE = re.compile(r"^([A-Z][A-Z0-9_]{2,63}): ")

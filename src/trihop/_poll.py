@@ -165,13 +165,14 @@ class Poller:
         match outcome:
             case Ending():
                 assert reply is not None
+                outcome = run.quotable(outcome)
                 self._move(outcome.state)
                 self._count(hop, sent, None, marks, state=outcome.state, verdict=type(outcome).__name__.lower())
                 run.progress = None
                 run.tell("state_changed", message=outcome.message)
                 return outcome
             case Pending():
-                return self._pending(hop, sent, outcome, hint, marks)
+                return self._pending(hop, sent, run.quotable(outcome), hint, marks)
             case Transient():
                 return self._failed(hop, sent, outcome, hint, marks)
             case Lost():

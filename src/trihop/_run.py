@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from trihop._redact import redact_text, redact_url, redacted_cause
 from trihop._session import Courier, Sent, Timeout
 from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, start_operation
 from trihop._values import JSON, Call, Job, Ready
+from trihop._verdicts import Ending, Pending
 
 if TYPE_CHECKING:
     from trihop._clock import Clock
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("trihop")
 Error = TypeVar("Error", bound=TrihopError)
+Verdict = TypeVar("Verdict", Pending, Ending)
 
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
@@ -215,10 +218,13 @@ class Run:
             self.elapsed_s,
             progress=self.progress,
         )
+        if more.get("message") is not None:
+            more["message"] = self.shown(more["message"], limit=1024)
         try:
             self.on_event(replace(event, **more))
         except Exception:
-            log.exception("operation %s: on_event failed; it is not called again", self.name)
+            trace = redact_text(traceback.format_exc(), known=self.secrets())
+            log.error("operation %s: on_event failed; it is not called again\n%s", self.name, trace)
             self.on_event = None
 
     def warn_once(self, about: str, message: str) -> None:
@@ -264,6 +270,11 @@ class Run:
             if len(text) <= _LONGEST_KEPT:
                 self._shown[text, limit] = shown
         return shown
+
+    def quotable(self, verdict: Verdict) -> Verdict:
+        """The verdict with a state for messages, records and logs: a server may quote what it was sent."""
+        state = self.shown(verdict.state, limit=256) or ""
+        return verdict if state == verdict.state else replace(verdict, state=state)
 
     # ---- endings
 

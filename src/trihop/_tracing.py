@@ -130,10 +130,9 @@ class TraceSpan:
         return _Sending(self._sending)
 
     def headers(self) -> dict[str, str]:
-        """What carries this span to the server; never baggage."""
+        """What carries this span to the server; never baggage, whatever header a propagator keeps it in."""
         carrier: dict[str, str] = {}
-        quietly(_inject, carrier, self._inside)
-        carrier.pop("baggage", None)
+        quietly(_inject, carrier, trace.set_span_in_context(self.span, otel_context.Context()))
         return carrier
 
 
