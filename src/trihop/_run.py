@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -222,9 +221,10 @@ class Run:
             more["message"] = self.shown(more["message"], limit=1024)
         try:
             self.on_event(replace(event, **more))
-        except Exception:
-            trace = redact_text(traceback.format_exc(), known=self.secrets())
-            log.error("operation %s: on_event failed; it is not called again\n%s", self.name, trace)
+        except Exception as error:
+            told = redacted_cause(error, self.secrets())
+            where = (type(told), told, error.__traceback__)
+            log.error("operation %s: on_event failed; it is not called again", self.name, exc_info=where)
             self.on_event = None
 
     def warn_once(self, about: str, message: str) -> None:
@@ -449,7 +449,9 @@ class Run:
 class Hop:
     """One hop while it lasts: its span, and the fold of its attempts."""
 
-    def __init__(self, run: Run, name: str, call: Call | None, after: TraceSpan | None) -> None:
+    def __init__(
+        self, run: Run, name: str, call: Call | None, after: TraceSpan | None, *, at_ns: int | None = None
+    ) -> None:
         self.run = run
         self.name = name
         self.fold = Fold()
@@ -468,7 +470,7 @@ class Hop:
             semconv.JOB_ID: None if run.job is None else run.shown(run.job.id),
             **(_http_attributes(call) if call is not None else {}),
         }
-        at_ns = run.now_ns()
+        at_ns = run.now_ns() if at_ns is None else at_ns
         kind = INTERNAL if name == "poll" or call is None else CLIENT
         self._span_name = f"{name} {run.common[semconv.OPERATION_NAME]}"
         self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after)
@@ -577,8 +579,8 @@ class Hop:
         self._description = self.run.shown(first_words(error), limit=256) or ""
         self.span.fail(error_type_of(error), self._description)
 
-    def end(self) -> None:
-        """Write what the attempts came to, and end the span."""
+    def end(self, at_ns: int | None = None) -> None:
+        """Write what the attempts came to, and end the span; now, unless it is said when."""
         run, fold, span = self.run, self.fold, self.span
         if span.recording:
             if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
@@ -592,7 +594,7 @@ class Hop:
             )
             span.set(attributes | (fold.attributes() if self.name == "poll" else {}))
             span.attempts(fold)
-        span.end(max(run.now_ns(), self._started_ns))
+        span.end(max(run.now_ns() if at_ns is None else at_ns, self._started_ns))
 
     def _at_the_end(self) -> dict[str, Any]:
         job, sent = self.run.job, self.last_sent
