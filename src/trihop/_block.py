@@ -15,7 +15,7 @@ import requests
 
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
-from trihop._download import Download, Target
+from trihop._download import Download, Target, check_target
 from trihop._errors import OperationError, OperationTaken, ResultUnavailable
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
@@ -375,6 +375,7 @@ class Operation:
             OSError: The place cannot be written to.
         """
         run = self._open_run
+        check_target(to, self.name)
         terms = Terms(
             surface=surface if surface is not None else self.provider.download,
             retry=retry if retry is not None else self.provider.retry,
@@ -422,6 +423,7 @@ class Operation:
         Raises:
             As the three hops.
         """
+        check_target(to, self.name)
         job = self.submit(method, url, **as_in_requests)
         return self.download(self.poll(job, allow_partial=allow_partial), to=to)
 

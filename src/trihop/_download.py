@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json as _json
 import os
 import secrets
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +17,11 @@ from typing import IO, Any
 
 import requests
 
-from trihop._network import check_length
+from trihop._network import BodyTruncated, check_length
 from trihop._values import JSON
 
 CHUNK_BYTES = 256 * 1024
+_GZIP = zlib.MAX_WBITS | 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,9 @@ class PartFile(Sink):
     """
 
     def __init__(self, target: Path) -> None:
-        if target.is_dir():
-            raise IsADirectoryError(
-                f"to={str(target)!r} is a directory; name a file, or use into= for a folder of results"
-            )
         self.target = target
         # Beside the target, as a rename does not cross file systems; unpredictable, as the folder may be shared.
-        self.path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        self.path = target.with_name(f".{cut(target.name)}.{secrets.token_hex(4)}.part")
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
 
@@ -237,22 +236,49 @@ class Memory(Sink):
 Target = str | os.PathLike[str] | IO[bytes] | None
 
 
-def sink_for(to: Target) -> Sink:
-    """The sink for a `to=`.
+def check_target(to: object, operation: str) -> None:
+    """Refuse a `to=` at which nothing can be put, before anything is asked.
 
     Raises:
         TypeError: It is no path, binary file object or None.
+        FileNotFoundError, IsADirectoryError: There is no such folder, or it is one.
+    """
+    if isinstance(to, (str, os.PathLike)):
+        target = Path(to)
+        if target.is_dir():
+            raise IsADirectoryError(
+                errno.EISDIR,
+                f"operation {operation!r}: to= is a directory; name a file, or use into= for a folder of results",
+                str(target),
+            )
+        if not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"operation {operation!r}: to= is in no folder", str(target))
+    elif to is not None:
+        mode = getattr(to, "mode", "b")  # of gzip files, a number
+        is_text = isinstance(to, io.TextIOBase) or (isinstance(mode, str) and "b" not in mode)
+        if not hasattr(to, "write"):
+            raise TypeError(
+                f"operation {operation!r}: to= takes a path, a file object opened for bytes, or None for memory, "
+                f"got {to!r}"
+            )
+        if is_text:
+            raise TypeError(f"operation {operation!r}: to= takes a file opened for bytes, such as open(path, 'wb')")
+
+
+def sink_for(to: Target) -> Sink:
+    """The sink for a `to=` that was checked.
+
+    Raises:
         OSError: The place cannot be written to.
     """
     if to is None:
         return Memory()
-    if isinstance(to, (str, os.PathLike)):
-        return PartFile(Path(to))
-    if hasattr(to, "write"):
-        if "b" not in getattr(to, "mode", "b"):
-            raise TypeError("to= takes a file opened for bytes, such as open(path, 'wb')")
-        return OpenFile(to)
-    raise TypeError(f"to= takes a path, a file object opened for bytes, or None for memory, got {to!r}")
+    return PartFile(Path(to)) if isinstance(to, (str, os.PathLike)) else OpenFile(to)
+
+
+def cut(name: str) -> str:
+    """A file's name with room for some more: 200 of the 255 bytes that most systems allow."""
+    return name.encode(errors="replace")[:200].decode(errors="ignore")
 
 
 class Digest:
@@ -265,6 +291,14 @@ class Digest:
         """Take in what was written."""
         if self._sha256 is not None:
             self._sha256.update(data)
+
+    def saved(self) -> Any:
+        """What was taken in so far, to come `back` to."""
+        return None if self._sha256 is None else self._sha256.copy()
+
+    def back(self, saved: Any) -> None:
+        """Forget what was taken in since."""
+        self._sha256 = None if saved is None else saved.copy()
 
     def hexdigest(self) -> str | None:
         """The digest in hex, if one was wanted."""
@@ -283,16 +317,50 @@ def chunks(response: requests.Response, *, decode: bool) -> Iterator[bytes]:
         BodyTruncated: It is shorter than announced.
     """
     raw = response.raw
-    encoded = "Content-Encoding" in response.headers
-    if hasattr(raw, "_fp_bytes_read") and (not encoded or not decode) and not getattr(raw, "chunked", False):
-        # The quickest way there is: no decoder, no generator of urllib3's in between.
-        while data := raw.read(CHUNK_BYTES, decode_content=False):
-            yield data
+    encoding = response.headers.get("Content-Encoding", "").strip().lower() if decode else ""
+    if hasattr(raw, "_fp_bytes_read") and encoding in ("", "identity", "gzip", "x-gzip"):
+        packed = _as_sent(raw)
+        yield from _unpacked(packed) if encoding.endswith("gzip") else packed
     elif decode:
         yield from response.iter_content(CHUNK_BYTES)
     else:
         yield from raw.stream(CHUNK_BYTES, decode_content=False)
     check_length(response)
+
+
+def _as_sent(raw: Any) -> Iterator[bytes]:
+    if getattr(raw, "chunked", False):
+        yield from raw.stream(CHUNK_BYTES, decode_content=False)
+        return
+    # The quickest way there is: no decoder, no generator of urllib3's in between.
+    while data := raw.read(CHUNK_BYTES, decode_content=False):
+        yield data
+
+
+def _unpacked(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """What gzip packed, in pieces that stay small; urllib3 would take half a stream for a whole one.
+
+    Source: RFC 1952; what follows the last member is passed over, as everybody does.
+    """
+    decoder, members, within = zlib.decompressobj(_GZIP), 0, False
+    for part in parts:
+        more = False
+        while part or more:
+            within = within or bool(part)
+            try:
+                data = decoder.decompress(part, CHUNK_BYTES)
+            except zlib.error as error:
+                if members:
+                    return
+                raise requests.exceptions.ContentDecodingError(f"not what gzip makes: {error}") from None
+            if data:
+                yield data
+            part, more = decoder.unconsumed_tail, len(data) == CHUNK_BYTES
+            if decoder.eof:
+                part, more, within = decoder.unused_data, False, False
+                decoder, members = zlib.decompressobj(_GZIP), members + 1
+    if within:
+        raise BodyTruncated("the body ended within what gzip packed")
 
 
 def without_first_lines(parts: Iterator[bytes], lines: int) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json as _json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,10 @@ import requests
 
 from trihop import _semconv as semconv
 from trihop._clock import utc
-from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, sink_for, without_first_lines
-from trihop._errors import OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
+from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, cut, sink_for, without_first_lines
+from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
 from trihop._exchange import DeadlineCut
-from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, try_later
+from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, shown, try_later
 from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
 from trihop._poll import Poller, settle
@@ -65,13 +66,16 @@ class Terms:
 class Fetch:
     """One result on its way."""
 
-    def __init__(self, hop: Hop, poller: Poller | None, name: str, result: Result, terms: Terms) -> None:
+    def __init__(
+        self, hop: Hop, poller: Poller | None, name: str, result: Result, terms: Terms, *, among: int = 0
+    ) -> None:
         self.hop = hop
         self.run = hop.run
         self.poller = poller
         self.name = name
         self.result = result
         self.terms = terms
+        self.among = among  # how many results of the same name come before it
         self.expected_size: int | None = result.size_bytes
         self.content_type: str | None = None
         self.pages = 0
@@ -82,8 +86,8 @@ class Fetch:
         self._told_s = self.run.clock.monotonic()
         self._pauses = 0
 
-    def to(self, to: Target, *, add_extension: bool = False) -> Download:
-        """Fetch it to its place.
+    def to(self, to: Target, *, beside: set[str] | None = None) -> Download:
+        """Fetch it to its place; `beside` other files of a folder, under a name that none of them has.
 
         Raises:
             ResultUnavailable, ResultCorrupt, SurfaceError: As named.
@@ -95,8 +99,8 @@ class Fetch:
         try:
             self._fill(sink, digest)
             self._verify(sink, digest)
-            if add_extension and isinstance(sink, PartFile) and not sink.target.suffix:
-                sink.target = sink.target.with_name(sink.target.name + _extension(self.content_type))
+            if beside is not None and isinstance(sink, PartFile):
+                sink.target = _free(sink.target, _extension(self.content_type), beside)
             path, memory = sink.commit()
         except BaseException:
             sink.abort()
@@ -122,6 +126,8 @@ class Fetch:
             )
             digest.update(written)
             sink.write(written)
+            if self.terms.max_size is not None and sink.size_bytes > self.terms.max_size:
+                raise self._unavailable(_too_large(self.terms.max_size))
             return
         call: Call | None = as_call(self.result.at)
         while call is not None:
@@ -149,7 +155,7 @@ class Fetch:
 
     def _page(self, call: Call, sink: Sink, digest: Digest) -> tuple[Content, Reply]:
         hop, run, terms = self.hop, self.run, self.terms
-        start_bytes, errors = sink.size_bytes, 0
+        start_bytes, start_digest, errors = sink.size_bytes, digest.saved(), 0
         while True:
             self._note_age(call)
             sent = hop.send(_plain(call), timeout=terms.timeout, follow_all=True, stream=True)
@@ -165,25 +171,23 @@ class Fetch:
                     raise hop.cut_error(cut.phase, cut.asked_s) from None
                 if isinstance(broken, BodyTooLarge):
                     hop.attempt(sent, error_type="body_too_large")
-                    raise self._unavailable(f"it is larger than max_size={terms.max_size} bytes", sent)
+                    raise self._unavailable(_too_large(terms.max_size), sent)
                 if broken is None:
                     hop.attempt(sent, verdict="content", marks=marks)
                     assert sent.reply is not None
                     return outcome, sent.reply
                 sent.error_type, sent.cause = error_type_of(broken), broken
-                came = sink.size_bytes > start_bytes
                 self._take_back(sink, start_bytes)
-                if self.result.single_use and came:
-                    hop.attempt(sent, error_type=sent.error_type, marks=marks)
-                    raise self._unavailable(
-                        f"the transfer broke off ({sent.error_type}) and the link works once only", sent
-                    )
+                digest.back(start_digest)
                 outcome = Transient(sent.error_type)
             _hear_out(sent)
             match outcome:
                 case Transient():
                     errors += 1
                     hop.attempt(sent, error_type=outcome.reason, verdict="transient", marks=marks)
+                    if self.result.single_use and sent.error_type is not None and sent.left:
+                        why = f"the transfer broke off ({outcome.reason}) and the link works once only"
+                        raise self._unavailable(why, sent)
                     self._may_try_again(sent, outcome, errors)
                     after = outcome.after if outcome.after is not None else hint.seconds
                     run.pause(backoff(run.provider.pacing, errors, after, run.room_s(), run.clock.random))
@@ -219,7 +223,8 @@ class Fetch:
             raise self.hop.cut_error(cut.phase, cut.asked_s) from None
         except BROKEN as error:
             sent.cause = error if isinstance(error, Exception) else None
-            return Transient(error_type_of(error))
+            sent.error_type = error_type_of(error)
+            return Transient(sent.error_type)
 
     def _receive(self, sent: Sent, content: Content, sink: Sink, digest: Digest) -> Exception | None:
         """Write the body; what broke it off, if anything did."""
@@ -313,32 +318,36 @@ class Fetch:
             assert sent.reply is not None
             ready = settle(self.run, step, sent.reply, allow_partial=True)
             fresh = [result for result in ready.results if result.name == self.result.name]
-            if len(fresh) == 1 and fresh[0].at is not None:
-                self.result = fresh[0]
+            if len(fresh) > self.among and fresh[self.among].at is not None:
+                self.result = fresh[self.among]
             return ready
 
     def _fresh_link(self, call: Call, outcome: LinkExpired | Gone, sent: Sent) -> Call:
         """By one poll, once; a link that comes back unchanged is not asked again."""
         run, before = self.run, self.result
-        if self.poller is None or self.refreshed or self.pages:
+        for_good = isinstance(outcome, Gone) and shown(sent.status_code or 0, self.terms.surface)
+        if for_good or self.poller is None or self.refreshed or self.pages:
             raise self._unavailable(f"the server says {outcome.reason}", sent)
         self.refreshed = True
-        self._poll_again(self.poller)
+        try:
+            self._poll_again(self.poller)
+        except JobExpired as lost:  # it ended well, and is known no more
+            raise self._unavailable(f"the server says {outcome.reason}, and {lost.what}", sent) from None
         if self.result.at == before.at or self.result.at is None:
             self.hop.fold.mark(semconv.MARK_SAME_LINK)
             raise self._unavailable(f"the server says {outcome.reason}, and a fresh poll gave the same link", sent)
         self.given_s = run.ready_s
         return as_call(self.result.at)
 
-    def _unavailable(self, why: str, sent: Sent) -> OperationError:
+    def _unavailable(self, why: str, sent: Sent | None = None) -> OperationError:
         run = self.run
-        error = None if sent.reply is None or sent.error_type is not None else _said_quietly(sent)
+        error = None if sent is None or sent.reply is None or sent.error_type is not None else _said_quietly(sent)
         run.error_said(error)
         return run.error(
             ResultUnavailable,
             f"the result {self.name!r} cannot be fetched: {why}{run.quoted(error)}",
             "The job is over: poll error.job for a fresh link, or see how long the server keeps results.",
-            cause=sent.cause,
+            cause=None if sent is None else sent.cause,
         )
 
     # ---- the end
@@ -396,10 +405,14 @@ def fetch_into(
         As `Fetch.to`; files that were fetched before stay.
     """
     into.mkdir(parents=True, exist_ok=True)
-    return {
-        name: Fetch(hop, poller, name, result, terms).to(into / _file_name(name), add_extension=True)
-        for name, result in results
-    }
+    taken: set[str] = set()
+    seen: Counter[str] = Counter()
+    found: dict[str, Download] = {}
+    for name, result in results:
+        fetch = Fetch(hop, poller, name, result, terms, among=seen[result.name])
+        seen[result.name] += 1
+        found[name] = fetch.to(into / _file_name(name), beside=taken)
+    return found
 
 
 def nothing() -> Download:
@@ -444,4 +457,19 @@ def _extension(content_type: str | None) -> str:
 
 def _file_name(name: str) -> str:
     """A result's name as the name of a file: no separators, not hidden, never empty."""
-    return re.sub(r"[^\w.+=@ -]", "_", name).lstrip(".").strip()[:200] or "result"
+    return cut(re.sub(r"[^\w.+=@ -]", "_", name).lstrip(".").strip()) or "result"
+
+
+def _free(target: Path, extension: str, taken: set[str]) -> Path:
+    """The target with an extension, and a number where its name is taken, also on disks that fold case."""
+    stem, suffix = (target.stem, target.suffix) if target.suffix else (target.name, extension)
+    name, number = stem + suffix, 1
+    while name.casefold() in taken:
+        number += 1
+        name = f"{stem}-{number}{suffix}"
+    taken.add(name.casefold())
+    return target.with_name(name)
+
+
+def _too_large(max_size: int | None) -> str:
+    return f"it is larger than max_size={max_size} bytes"

@@ -57,7 +57,8 @@ class Poller:
         self.asked = 0
         self.consecutive_errors = 0
         self._good_pauses = 0
-        self._answered = False
+        # Whoever knows a state has had an answer before.
+        self._answered = run.job is not None and run.job.state is not None
         self._signed_in_again = False
         self._last_status: int | None = None
         self._seen: list[str] = []

@@ -304,7 +304,12 @@ def as_call(at: str | Call) -> Call:
 
 def named(results: Sequence[Result]) -> Iterator[tuple[str, Result]]:
     """Results under names that are unique: the second `x` is `x-2`."""
-    seen: dict[str, int] = {}
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}
     for result in results:
-        seen[result.name] = count = seen.get(result.name, 0) + 1
-        yield (result.name if count == 1 else f"{result.name}-{count}"), result
+        name = result.name
+        while name in taken:
+            numbers[result.name] = number = numbers.get(result.name, 1) + 1
+            name = f"{result.name}-{number}"
+        taken.add(name)
+        yield name, result
