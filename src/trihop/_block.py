@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import requests
 
+from trihop import _middleware as middleware
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download, Target, check_target
@@ -27,11 +28,13 @@ from trihop._poll import Poller, poll
 from trihop._prepare import AsInRequests
 from trihop._provider import Provider
 from trihop._record import OperationRecord
+from trihop._redact import is_signed
 from trihop._run import Run
 from trihop._session import Courier, Timeout
 from trihop._submit import submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
 from trihop._values import Call, Job, Ready, Result, as_call, named
+from trihop._watch import Watch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -109,6 +112,8 @@ class Operation:
             attributes=self._attributes,
         )
         self._current_token: Token[Operation | None] = _current.set(self)
+        self._watch = Watch(self._run)
+        self._cover_token = middleware.enter(self._watch, self._session_given)
         self._span_token = self._run.root.make_current()
         self._run.tell("started")
         return self
@@ -123,6 +128,8 @@ class Operation:
         finally:
             self._ended = True
             run.root.leave(self._span_token)
+            middleware.leave(self._cover_token)
+            self._watch.finish(exception)
             run.close(exception)
             if _current.get() is self:
                 try:
@@ -234,7 +241,8 @@ class Operation:
         """
         run = self._open_run
         _refuse_unknown(as_in_requests)
-        call = Call(method, self._absolute(url))
+        url, as_in_requests = run.courier.preparing.apart(self._absolute(url), as_in_requests)
+        call = Call(method, url)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
@@ -275,7 +283,10 @@ class Operation:
         """
         run = self._open_run
         if isinstance(job_or_url, str):
-            url = self._absolute(job_or_url)
+            url, given = run.courier.preparing.apart(self._absolute(job_or_url), {})
+            if given:
+                run.courier.preparing.adopt(given)
+            run.courier.trusted.allow(url)
             job_or_url = Job(status_url=url, submit_url=url, submit_method="GET")
         if job_or_url is not None and job_or_url is not run.job:
             run.job, run.submitted_s, run.submit_hint_s = job_or_url, None, None
@@ -289,9 +300,11 @@ class Operation:
             return self._finished_at_once(job.ready, allow_partial)
         try:
             call = self.provider.status_call(job)
-            origin_of(call.url)
+            objection = run.courier.trusted.objection(call.url)
         except LookupError as missing:
-            raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {missing.args[0]}") from None
+            objection = str(missing.args[0])
+        if objection is not None:
+            raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {objection}")
         poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
         with run.in_hop("poll", call) as hop:
             return poll(hop, poller, allow_partial=allow_partial)
@@ -385,6 +398,8 @@ class Operation:
             timeout=timeout,
         )
         results = self._results(what)
+        if isinstance(what, Ready):
+            self._adopt_from(what.job)
         if to is not None and into is not None:
             raise ValueError(f"operation {self.name!r}: download() takes to= or into=, not both")
         poller = None if run.job is None or not isinstance(what, Ready) else Poller(run)
@@ -491,7 +506,9 @@ class Operation:
         self._adopt_from(job)
         run.check_deadline()
         sent = run.cancel(call, timeout=None)
-        return sent.reply is not None and (sent.reply.status_code < 300 or sent.reply.status_code in (404, 409, 410))
+        taken = sent.reply is not None and (sent.reply.status_code < 300 or sent.reply.status_code in (404, 409, 410))
+        run.cancelled = run.cancelled or (taken and job is run.job)
+        return taken
 
     def _cancel_quietly(self) -> None:
         """After Ctrl-C: bounded, and never hiding the interrupt."""
@@ -524,7 +541,13 @@ class Operation:
             case Result():
                 return [(what.name, what)]
             case str() | Call():
-                self._absolute(as_call(what).url)
+                url = self._absolute(as_call(what).url)
+                trusted = self._run.courier.trusted
+                trusted.allow(url)
+                if not trusted and not is_signed(url):
+                    trusted.adopt(
+                        url
+                    )  # as in requests: there is no other origin that the credentials could be meant for
                 return [("result", Result(what))]
             case _:
                 raise TypeError(

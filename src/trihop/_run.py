@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from trihop import _semconv as semconv
 from trihop._deadline import Deadline
@@ -27,6 +26,7 @@ from trihop._errors import (
 from trihop._events import Event, EventKind
 from trihop._fold import Attempt, Fold, encoded_size
 from trihop._hops import error_fields
+from trihop._origin import origin_of
 from trihop._pacing import Pause
 from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
@@ -462,7 +462,9 @@ class Hop:
         self.transferred_bytes = 0
         self.transferred_s = 0.0
         self._last_call: Call | None = None
-        self._resends = 0
+        self.resends = 0
+        self.job: Job | None = None
+        self.takes_requests = False
         self._description = ""
         start = {
             **run.common,
@@ -472,7 +474,9 @@ class Hop:
         }
         at_ns = run.now_ns() if at_ns is None else at_ns
         kind = INTERNAL if name == "poll" or call is None else CLIENT
-        self._span_name = f"{name} {run.common[semconv.OPERATION_NAME]}"
+        self._span_name = (
+            call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
+        )
         self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after)
         self._beside = dict(start)
         self._started_ns = at_ns
@@ -507,7 +511,7 @@ class Hop:
             stream=stream,
             repeat=repeat,
         )
-        self._resends = sent.resends + (self._resends + 1 if call == self._last_call and not repeat else 0)
+        self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
         self._last_call = call
         self.last_sent = sent
         if sent.reply is not None:
@@ -526,8 +530,9 @@ class Hop:
         state: str | None = None,
         verdict: str | None = None,
         marks: list[str] | None = None,
+        measured: bool = True,
     ) -> None:
-        """Fold one exchange in, as soon as it is judged."""
+        """Fold one exchange in, as soon as it is judged; `measured` unless its duration was recorded before."""
         run = self.run
         marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
         self.late = False
@@ -544,7 +549,8 @@ class Hop:
                 headers=self._told(sent) if error_type is not None or marks else None,
             )
         )
-        run.measure_exchanges(sent, error_type)
+        if measured:
+            run.measure_exchanges(sent, error_type)
 
     def _told(self, sent: Sent) -> dict[str, str]:
         """The headers that help to ask the server's people."""
@@ -597,13 +603,13 @@ class Hop:
         span.end(max(run.now_ns() if at_ns is None else at_ns, self._started_ns))
 
     def _at_the_end(self) -> dict[str, Any]:
-        job, sent = self.run.job, self.last_sent
+        job, sent = self.job if self.job is not None else self.run.job, self.last_sent
         return {
             **self.attributes,
             semconv.JOB_ID: None if job is None else self.run.shown(job.id),
             semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
             semconv.HTTP_RESPONSE_STATUS_CODE: None if sent is None else sent.status_code,
-            semconv.HTTP_REQUEST_RESEND_COUNT: self._resends or None,
+            semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
         }
 
 
@@ -617,9 +623,11 @@ _PHASES = {
 
 
 def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {semconv.SERVER_ADDRESS: parts.hostname, semconv.SERVER_PORT: port}
+    try:
+        origin = origin_of(url)
+    except ValueError:  # whoever is to send it says what is wrong
+        return {}
+    return {semconv.SERVER_ADDRESS: origin.host.strip("[]"), semconv.SERVER_PORT: origin.port}
 
 
 def _http_attributes(call: Call) -> dict[str, Any]:
@@ -672,6 +680,11 @@ def label(error_type: str | None) -> str | None:
     return word.group(1) if word is not None else "transient"
 
 
+_WHOLE_COUNTS = ("total", "numberrecordsprocessed", "processed")
+_GOOD_COUNTS = ("succeeded", "successful", "completed")
+_BAD_COUNTS = ("failed", "errored", "failures", "cancelled", "canceled", "expired", "numberrecordsfailed")
+
+
 def _counts(counts: JSON) -> tuple[int | None, int | None]:
     """Total and failed items, where the counts say so in the usual words."""
     if not isinstance(counts, Mapping):
@@ -681,6 +694,9 @@ def _counts(counts: JSON) -> tuple[int | None, int | None]:
         for name, value in counts.items()
         if isinstance(value, int) and not isinstance(value, bool)
     }
-    bad = [numbers[name] for name in ("failed", "errored", "numberrecordsfailed", "failures") if name in numbers]
-    total = next((numbers[name] for name in ("total", "numberrecordsprocessed", "processed") if name in numbers), None)
+    good = [numbers[name] for name in _GOOD_COUNTS if name in numbers]
+    bad = [numbers[name] for name in _BAD_COUNTS if name in numbers]
+    total = next((numbers[name] for name in _WHOLE_COUNTS if name in numbers), None)
+    if total is None and good and bad:
+        total = sum(good) + sum(bad)
     return total, sum(bad) if bad else None

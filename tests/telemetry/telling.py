@@ -68,14 +68,14 @@ def canned(answer: Callable[[requests.PreparedRequest, int], Answer]) -> request
     return session
 
 
-def in_turn(*answers: Answer | Exception) -> requests.Session:
+def in_turn(*answers: Answer | BaseException | Callable[[], Answer]) -> requests.Session:
     """A session on which each request gets the next of these answers, and the last of them for ever."""
 
     def answer(_: requests.PreparedRequest, number: int) -> Answer:
         chosen = answers[min(number, len(answers)) - 1]
-        if isinstance(chosen, Exception):
+        if isinstance(chosen, BaseException):
             raise chosen
-        return chosen
+        return chosen() if callable(chosen) else chosen
 
     return canned(answer)
 
@@ -91,7 +91,7 @@ def done(url: str = f"{API}files/1", **fields: object) -> Answer:
     return told(200, {"status": "succeeded", "result_url": url, **fields})
 
 
-CONTENT = (200, {"Content-Type": "text/csv"}, b"a,b\n1,2\n")
+CONTENT: Answer = (200, {"Content-Type": "text/csv", "Content-Length": "8"}, b"a,b\n1,2\n")
 
 
 def export(session: requests.Session, clock: VirtualClock, name: str = "export", **options: Any) -> Operation:
