@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from sockets import OVERSHOOT_S, Peer, Server, black_holes, resolve_to, stalls
 from urllib3.util import Retry
 
-from trihop import Content, DeadlineExceeded, LongPoll, Pacing, Reply, Result, Succeeded, operation
+from trihop import Budget, Content, DeadlineExceeded, LongPoll, Pacing, Reply, Result, Succeeded, operation
 from trihop._clock import SystemClock
 from trihop.providers import generic
 from trihop.testing import (
@@ -32,7 +32,7 @@ from trihop.testing import (
 session = sockets.session
 
 CLOCK = SystemClock()
-DEADLINE_S = 0.3
+DEADLINE_S = 0.2
 QUICK = replace(generic.ACCEPTED, pacing=Pacing(first=0.01, cap=0.02, floor=0.01))
 ROWS = Reply(200, content=b"a,b\n" * 50, headers={"Content-Type": "text/csv"})
 PACKED = Reply(200, content=gzip.compress(bytes(range(256))), headers={"Content-Encoding": "gzip"})
@@ -102,8 +102,6 @@ SCENES = {
     **{name: ([accepted(), running(), reply], *where) for name, (reply, *where) in THEN.items()},
     **{name: ([accepted(), done(result_url="/f"), reply], *where) for name, (reply, *where) in LAST.items()},
     "a redirect to silence": ([accepted(), Reply(307, headers={"Location": "/moved"}), silent()], "poll", "headers"),
-    "polls without end": ([accepted(), *[running()] * 200], "poll", "wait"),
-    "errors without end": ([accepted(), running(), *[delayed(0.1, running())] * 9], "poll", "headers"),
 }
 
 
@@ -119,6 +117,18 @@ def test_it_strikes_within_an_exchange(strikes, session, replies, hop, phase):
 
         assert struck_at[:2] == (hop, phase)
         assert session.get(f"{server.url}later", timeout=5).content == b"fine"
+
+
+@pytest.mark.parametrize("reply", [running(), delayed(0.07, running()), 503], ids=["quick", "slow", "errors"])
+def test_it_strikes_on_polls_without_end(strikes, reply):
+    """A job that never ends is waited for no longer, in whatever its last moment was spent."""
+    provider = replace(QUICK, budget=Budget(consecutive_errors=1000))
+    with ScriptedServer() as server:
+        server.script(accepted(), then_always=reply)
+
+        hop, phase, _ = strikes(f"{server.url}jobs", provider=provider)
+
+    assert (hop, phase in ("wait", "headers", "between")) == ("poll", True)
 
 
 @pytest.mark.parametrize("hop", ["submit", "poll", "download"])
