@@ -66,13 +66,10 @@ class Question:
     answered: bool = False
     seen_202: bool = False
     missing: bool = False
+    asked: int = 0
     last: Exchange | None = None
 
-    @property
-    def job_id(self) -> str | None:
-        """The id by which it is known to ask for a job, if it was an id and not a URL."""
-        value = self.handed_value
-        return None if value is None or "/" in value else value
+    job_id: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -114,6 +111,7 @@ class Evidence:
             question.last.again = exchange
         asked_again, waited_for = question.answered, question.missing
         question.last = exchange
+        question.asked += 1
         question.answered = question.answered or seen.status in (200, 202)
         question.seen_202 = question.seen_202 or seen.status == 202
         question.missing = question.missing or seen.status in (403, 404)
@@ -127,6 +125,15 @@ class Evidence:
                 giver.submitted = True
         self._hand_out(exchange, seen)
         return exchange
+
+    def question(self, method: str, url: str) -> Question | None:
+        """The question a request would ask again."""
+        return self._questions.get((method, _without_busters(url)))
+
+    def handed_out_by(self, url: str) -> str | None:
+        """The URL whose reply handed this one out; None for one that the code wrote itself."""
+        giver = self._handed.get(_without_busters(url))
+        return None if giver is None else giver.question.url
 
     def role(self, exchange: Exchange) -> Role:
         """What is known of an exchange's part by now."""
@@ -169,6 +176,10 @@ class Evidence:
         for value in (_without_busters(question.url), *_parts(question.url)):
             if value in self._handed:
                 question.handed_by, question.handed_value = self._handed[value], value
+                break
+        for value in _parts(question.url):
+            if question.handed_by is not None and self._handed.get(value) is question.handed_by:
+                question.job_id = value
                 return
 
     def _hand_out(self, exchange: Exchange, seen: Seen) -> None:

@@ -27,6 +27,7 @@ class HopByHand:
         self._run.check_deadline()
         self._block = self._run.in_hop(self.name, None)
         self._hop = self._block.__enter__()
+        self._hop.takes_requests = True
         return self
 
     def __exit__(

@@ -106,7 +106,7 @@ def _metric(
 HOPS = ("submit", "poll", "download", "request")
 RESULTS = ("success", "partial", "failure", "timeout", "cancellation", "error")
 PHASES = ("wait", "connect", "tls", "headers", "body", "between")
-WAIT_REASONS = ("hint", "pacing", "backoff")
+WAIT_REASONS = ("hint", "pacing", "backoff", "caller")
 VERDICTS = (
     *("accepted", "rejected", "transient"),
     *("succeeded", "partial", "failed", "cancelled", "expired", "ambiguous"),
