@@ -9,22 +9,12 @@ from rich.cells import cell_len
 
 from trihop import _semconv
 from trihop.cli._paper import Glyphs, Line, Paper, Piece
-from trihop.viewer import Attempt, Span, Trace, attempts, clock, counted, folded, seconds, total_attempts
+from trihop.viewer import Attempt, Span, Trace, attempts, clock, counted, folded, seconds, told_apart, total_attempts
 
 _AT_EACH_END = 32  # a span keeps 48; a file may come from elsewhere and hold any number
 _NARROWEST_ANSWER = 8
 _ROOM_FOR_REST = 18
 _LONG_S = 60.0
-
-
-def sort_of(attempt: Attempt) -> str:
-    """error, changed or ok: which shape and style an attempt is drawn in."""
-    return "error" if attempt.error else "changed" if attempt.changed else "ok"
-
-
-def told_apart(span: Span, kept: Sequence[Attempt]) -> bool:
-    """Whether a span's attempts are worth showing one by one: a single good exchange is the span itself."""
-    return bool(kept) and (span.hop == "poll" or len(kept) > 1 or any(attempt.error for attempt in kept))
 
 
 def shape(glyphs: Glyphs, sort: str) -> str:
@@ -67,7 +57,7 @@ class _Columns:
         number = len(f"{total:,}")
         at = max(len("at"), *(len(_at(attempt, trace)) for attempt in kept))
         took = max(len("took"), *(len(_took(attempt)) for attempt in kept))
-        answer = max(len("answer"), *(cell_len(paper.text(_answer(attempt))) for attempt in kept))
+        answer = max(len("answer"), *(cell_len(paper.text(attempt.answer)) for attempt in kept))
         left = paper.width - (number + at + took + 10) - _ROOM_FOR_REST
         return cls(number, at, took, max(_NARROWEST_ANSWER, min(answer, left)))
 
@@ -79,17 +69,18 @@ class _Columns:
         return f"{number:>{self.number}}  {at:>{self.at}}  {took:>{self.took}}  "
 
     def row(self, attempt: Attempt, trace: Trace, paper: Paper) -> Iterator[Line]:
-        sort = sort_of(attempt)
+        sort = attempt.sort
         figures = self.figures(f"{attempt.number:,}", _at(attempt, trace), _took(attempt))
         before = 2 + len(figures) + self.answer + 2
-        then, headers = _then(attempt), ", ".join(f"{name}={value}" for name, value in attempt.telling)
+        then = ", ".join(part for part in (attempt.pause, *attempt.remarks) if part)
+        headers = ", ".join(f"{name}={value}" for name, value in attempt.telling)
         together = ", ".join(part for part in (then, headers) if part)
         apart = bool(headers) and len(paper.wrap(together, paper.width - before)) > 1
         first, *rest = paper.wrap(then if apart else together, paper.width - before)
         yield (
             Piece(f"{shape(paper.glyphs, sort)} ", sort),
             Piece(figures),
-            Piece(paper.fit(_answer(attempt), self.answer), "" if sort == "ok" else sort),
+            Piece(paper.fit(attempt.answer, self.answer), "" if sort == "ok" else sort),
             Piece(f"  {first}"),
         )
         for line in rest:
@@ -107,21 +98,3 @@ def _at(attempt: Attempt, trace: Trace) -> str:
 
 def _took(attempt: Attempt) -> str:
     return "" if attempt.duration_s is None else seconds(attempt.duration_s)
-
-
-def _answer(attempt: Attempt) -> str:
-    status = None if attempt.status_code is None else str(attempt.status_code)
-    error = None if attempt.error == status else attempt.error
-    return " ".join(part for part in (status, attempt.state, error) if part) or "no answer"
-
-
-def _then(attempt: Attempt) -> str:
-    """What came of it: the verdict, or the pause after it; then what was remarkable."""
-    wait = None
-    if attempt.wait_s is not None:
-        wait = f"wait {seconds(attempt.wait_s)}" + (f" ({attempt.wait_reason})" if attempt.wait_reason else "")
-    marks = (mark.replace("_", " ") for mark in attempt.marks)
-    verdict = (
-        None if attempt.error else attempt.verdict
-    )  # a failed attempt is transient, and its row says error already
-    return ", ".join(part for part in (verdict, wait, *marks) if part)

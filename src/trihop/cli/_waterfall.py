@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from trihop.cli._attempts import shape, sort_of, table, told_apart
+from trihop.cli._attempts import shape, table
 from trihop.cli._paper import Glyphs, Line, Paper, Piece
-from trihop.viewer import Row, Span, Trace, attempts, gaps, instant, notes, seconds, story
-
-_STEPS = (1, 2, 5, 10, 15, 30)
-_TICKS_S = (
-    *(step * 10**power for power in range(-9, 0) for step in (1, 2, 5)),
-    *(step * unit for unit in (1, 60) for step in _STEPS),
-    *(3600 * hours for hours in (1, 2, 3, 6, 12)),
-    *(86400 * step * 10**power for power in range(5) for step in (1, 2, 5)),
+from trihop.viewer import (
+    Row,
+    Span,
+    Trace,
+    attempts,
+    axis_label,
+    axis_step,
+    gaps,
+    instant,
+    notes,
+    seconds,
+    story,
+    told_apart,
 )
+
+_COLUMNS_A_MARK = 11
 _STYLE_OF = {"error": "error", "result": "result", "state": "", "wait": "", "request": "dim", "link": "dim"}
 
 
@@ -73,12 +79,12 @@ class _Scale:
 
 def _axis(scale: _Scale, glyphs: Glyphs) -> str:
     total_s = scale.total_ns / 1e9
-    step_s = next((step for step in _TICKS_S if step / total_s * scale.width >= 11), total_s)
+    step_s = axis_step(total_s, scale.width / _COLUMNS_A_MARK)
     line = ""
     at_s = 0.0
     while at_s < total_s:
         column = scale.column(scale.start_ns + round(at_s * 1e9))
-        label = glyphs.tick + re.sub(r"\.0+(?= )", "", seconds(at_s))
+        label = glyphs.tick + axis_label(at_s)
         if column + len(label) > scale.width:
             break
         line = line.ljust(column) + label
@@ -111,7 +117,7 @@ def _bar(span: Span, scale: _Scale, glyphs: Glyphs) -> tuple[Piece, ...]:
     if told_apart(span, kept):
         for sort in ("ok", "changed", "error"):  # the most telling last: where several share a column, it is seen
             for attempt in kept:
-                if sort_of(attempt) == sort:
+                if attempt.sort == sort:
                     put(scale.column(attempt.at_ns), Piece(shape(glyphs, sort), sort))
     return (Piece(" " * first), *_runs(cells))
 

@@ -3,7 +3,8 @@
 Apart from drawing, so that a terminal, a page and an export can share it. Needs neither OpenTelemetry nor an extra.
 """
 
-from trihop.viewer._attempts import Attempt, attempts, folded, gaps, total_attempts
+from trihop.viewer._attempts import Attempt, attempts, folded, gaps, told_apart, total_attempts
+from trihop.viewer._axis import axis_label, axis_step
 from trihop.viewer._model import Attributes, Link, Operation, Row, Span, SpanEvent, Trace
 from trihop.viewer._notes import Note, headline, notes
 from trihop.viewer._otlp import Fault, Reading, read
@@ -24,6 +25,8 @@ __all__ = [
     "Story",
     "Trace",
     "attempts",
+    "axis_label",
+    "axis_step",
     "clock",
     "counted",
     "folded",
@@ -36,5 +39,6 @@ __all__ = [
     "seconds",
     "size",
     "story",
+    "told_apart",
     "total_attempts",
 ]

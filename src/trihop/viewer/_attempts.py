@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from trihop import _semconv
 from trihop.viewer._model import Span, SpanEvent
+from trihop.viewer._words import seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,31 @@ class Attempt:
     verdict: str | None
     marks: tuple[str, ...]
     headers: tuple[tuple[str, str], ...]
+
+    @property
+    def sort(self) -> Literal["ok", "changed", "error"]:
+        """In which shape and style it is drawn."""
+        return "error" if self.error else "changed" if self.changed else "ok"
+
+    @property
+    def answer(self) -> str:
+        """What came back: status, state, error."""
+        status = None if self.status_code is None else str(self.status_code)
+        error = None if self.error == status else self.error
+        return " ".join(part for part in (status, self.state, error) if part) or "no answer"
+
+    @property
+    def pause(self) -> str | None:
+        """The pause after it, and what set it."""
+        if self.wait_s is None:
+            return None
+        return f"wait {seconds(self.wait_s)}" + (f" ({self.wait_reason})" if self.wait_reason else "")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The verdict and what was odd. A failed attempt is transient, and says error already."""
+        marks = (mark.replace("_", " ") for mark in self.marks)
+        return tuple(part for part in (None if self.error else self.verdict, *marks) if part)
 
     @property
     def telling(self) -> tuple[tuple[str, str], ...]:
@@ -73,6 +100,11 @@ def attempts(span: Span) -> tuple[Attempt, ...]:
 
 def _order(event: SpanEvent) -> tuple[int, int]:
     return event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0, event.at_ns
+
+
+def told_apart(span: Span, kept: tuple[Attempt, ...]) -> bool:
+    """Whether a span's attempts are worth showing one by one: a single good exchange is the span itself."""
+    return bool(kept) and (span.hop == "poll" or len(kept) > 1 or any(attempt.error for attempt in kept))
 
 
 def total_attempts(span: Span) -> int:

@@ -91,7 +91,14 @@ class Span:
     events: tuple[SpanEvent, ...] = ()
     links: tuple[Link, ...] = ()
     dropped_events: int = 0
-    service: str | None = None
+    resource: Attributes = field(default_factory=Attributes)
+    scope: tuple[str, str] = ("", "")
+    """The name and version of the library that made it; empty where the file does not say."""
+
+    @property
+    def service(self) -> str | None:
+        """The service it was made in."""
+        return self.resource.text("service.name")
 
     @property
     def duration_s(self) -> float:

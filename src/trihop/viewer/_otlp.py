@@ -81,10 +81,11 @@ def _spans(request: Mapping[str, Any]) -> tuple[list[Span], int]:
     bad = 0
     for resource_spans in _objects(request.get("resourceSpans")):
         resource = _attributes(_object(resource_spans.get("resource")).get("attributes"))
-        service = resource.text("service.name")
         for scope_spans in _objects(resource_spans.get("scopeSpans")):
+            scope = _object(scope_spans.get("scope"))
+            made_by = _text(scope.get("name")), _text(scope.get("version"))
             for span in _objects(scope_spans.get("spans")):
-                read_span = _span(span, service)
+                read_span = _span(span, resource, made_by)
                 if read_span is None:
                     bad += 1
                 else:
@@ -92,7 +93,7 @@ def _spans(request: Mapping[str, Any]) -> tuple[list[Span], int]:
     return found, bad
 
 
-def _span(span: Mapping[str, Any], service: str | None) -> Span | None:
+def _span(span: Mapping[str, Any], resource: Attributes, scope: tuple[str, str]) -> Span | None:
     trace_id, span_id, start_ns = (
         _id(span.get("traceId")),
         _id(span.get("spanId")),
@@ -118,7 +119,8 @@ def _span(span: Mapping[str, Any], service: str | None) -> Span | None:
         ),
         links=tuple(Link(_id(link.get("traceId")), _id(link.get("spanId"))) for link in _objects(span.get("links"))),
         dropped_events=_whole(span.get("droppedEventsCount")),
-        service=service,
+        resource=resource,
+        scope=scope,
     )
 
 
