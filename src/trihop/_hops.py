@@ -2,6 +2,7 @@
 
 The HTTP status is judged first. A surface is never shown a 404 or a gateway's
 page unless it `accepts` that status; 2xx and 301-303 are always its business.
+What it accepts and then cannot read is judged by its status after all.
 """
 
 from __future__ import annotations
@@ -80,12 +81,10 @@ def shown(status_code: int, surface: object) -> bool:
 
 def judge_submit(reply: Reply, surface: SubmitSurface) -> SubmitOutcome:
     """What the answer to a submit means."""
-    if not shown(reply.status_code, surface):
-        if try_later(reply.status_code):
-            return Transient(str(reply.status_code))
-        return Rejected(said(reply))
-    verdict = _read(surface, (reply,), (Accepted, Rejected, Pending, Transient, Ending))
+    verdict = _read(surface, reply, (reply,), (Accepted, Rejected, Pending, Transient, Ending))
     match verdict:
+        case None:
+            return Transient(str(reply.status_code)) if try_later(reply.status_code) else Rejected(said(reply))
         case Pending():
             return Accepted(status_url=verdict.status_url, after=verdict.after, memo=verdict.memo or {})
         case _:
@@ -106,8 +105,8 @@ def judge_poll(
         grace_s: Seconds after the submit in which 404 is "not visible yet".
     """
     status = reply.status_code
-    if shown(status, surface):
-        verdict = _read(surface, (reply, job), (Pending, Transient, Ending))
+    verdict = _read(surface, reply, (reply, job), (Pending, Transient, Ending))
+    if verdict is not None:
         # A page that cannot be read is a poll that failed, never a job that did.
         return Transient(verdict.what) if isinstance(verdict, Nonsense) and not verdict.fault else verdict
     if try_later(status):
@@ -124,8 +123,9 @@ def judge_poll(
 def judge_download(reply: Reply, result: Result, surface: DownloadSurface) -> DownloadOutcome:
     """What the answer to a download means; the body is still to come."""
     status = reply.status_code
-    if shown(status, surface):
-        return _read(surface, (reply, result), (Content, Pending, LinkExpired, Gone, Transient))  # type: ignore[no-any-return]
+    verdict = _read(surface, reply, (reply, result), (Content, Pending, LinkExpired, Gone, Transient))
+    if verdict is not None:
+        return verdict  # type: ignore[no-any-return]
     if try_later(status):
         return Transient(str(status))
     if status in (401, 403):
@@ -133,13 +133,16 @@ def judge_download(reply: Reply, result: Result, surface: DownloadSurface) -> Do
     return Gone(str(status))
 
 
-def _read(surface: Callable[..., Any], arguments: tuple[object, ...], verdicts: tuple[type, ...]) -> Any:
+def _read(surface: Callable[..., Any], reply: Reply, arguments: tuple[object, ...], verdicts: tuple[type, ...]) -> Any:
+    """The surface's verdict; None where the status is all there is to judge by."""
+    if not shown(reply.status_code, surface):
+        return None
     try:
         verdict = surface(*arguments)
-    except Garbled as garbled:
-        return Nonsense(garbled.kind)
     except _STUMBLES as stumble:
-        return Nonsense(f"unreadable ({type(stumble).__name__})")
+        if reply.status_code >= 400:
+            return None
+        return Nonsense(stumble.kind if isinstance(stumble, Garbled) else f"unreadable ({type(stumble).__name__})")
     if not isinstance(verdict, verdicts):
         names = ", ".join(kind.__name__ for kind in verdicts)
         return Nonsense(f"the surface returned {type(verdict).__name__}, expected one of {names}", fault=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from trihop._origin import origin_of
@@ -11,7 +11,7 @@ from trihop._surface import DownloadSurface, PollSurface, ReadJob, ReadState, Su
 from trihop._template import check_url, fill
 from trihop._values import Call, Job, as_call
 
-Template = str | Call
+Template = str | Call | Callable[[Job], str | Call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,9 @@ class Provider:
     Args:
         name: Low-cardinality, such as "salesforce.query"; it is on every span.
         submit, poll, download: How to read the three hops.
-        status: How to ask for the state; a template.
-        cancel: How to cancel the job; a template. None: the API cannot.
+        status: How to ask for the state; a template, or a function of the job.
+        cancel: How to cancel the job, likewise; a function that raises
+            `ValueError` says why it cannot be done now. None: the API cannot.
         long_poll: How to ask the status monitor to hold the request.
         idempotency: The header field that carries an idempotency key.
         origins: Origins beside the submit's own that get the credentials.
@@ -58,6 +59,8 @@ class Provider:
             template = getattr(self, what)
             if template is None and what == "cancel":
                 continue
+            if callable(template):
+                continue
             if not isinstance(template, (str, Call)):
                 raise TypeError(f"Provider {self.name}: {what}= takes a URL template or a Call, got {template!r}")
             check_url(as_call(template).url, f"Provider {self.name}, {what}=")
@@ -72,20 +75,19 @@ class Provider:
         Raises:
             LookupError: The job lacks what the template needs.
         """
-        return fill(as_call(self.status), job)
+        return _asked(self.status, job, "GET")
 
     def cancel_call(self, job: Job) -> Call:
         """What cancels this job.
 
         Raises:
             LookupError: The job lacks what the template needs.
-            ValueError: This API has no way to cancel.
+            ValueError: This API has no way to cancel, or not now.
         """
         if self.cancel is None:
             raise ValueError(f"provider {self.name} has no way to cancel a job")
         # A cancel that is only a URL would be a GET, which cancels nothing.
-        template = self.cancel if isinstance(self.cancel, Call) else Call("POST", self.cancel)
-        return fill(template, job)
+        return _asked(self.cancel, job, "POST")
 
     def result_calls(self, job: Job) -> list[Call]:
         """What the downloads of this job ask, as far as it is known without a reply."""
@@ -118,3 +120,8 @@ class Provider:
             params={**(call.params or {}), **put(dict(self.long_poll.params or {}))} or None,
             headers={**(call.headers or {}), **put(dict(self.long_poll.headers or {}))} or None,
         )
+
+
+def _asked(template: Template, job: Job, method: str) -> Call:
+    given = template(job) if callable(template) else template
+    return fill(given if isinstance(given, Call) else Call(method, given), job)

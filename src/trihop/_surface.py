@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trihop._template import check_url, fill
-from trihop._values import JSON, Job, Reply, Result, as_call
+from trihop._values import JSON, Garbled, Job, Reply, Result, as_call
 from trihop._verdicts import (
     Accepted,
     Ambiguous,
@@ -60,7 +60,11 @@ class DownloadSurface(Protocol):
 
 
 def accepts(*statuses: int) -> Callable[[Surface], Surface]:
-    """Show a surface replies with these statuses too, which the engine judges itself otherwise."""
+    """Show a surface replies with these statuses too, which the engine judges itself otherwise.
+
+    It still does where the surface raises a `ValueError` or stumbles over a body
+    of another shape.
+    """
     if not statuses or not all(isinstance(status, int) and 100 <= status <= 599 for status in statuses):
         raise ValueError(f"accepts() takes HTTP statuses, such as accepts(400, 404), got {statuses!r}")
 
@@ -169,9 +173,12 @@ class ReadJob:
         found = {name: read(reply) for name, read in self._read.items()}
         if found.get("rejected"):
             return Rejected(found["rejected"])
+        job_id, status_url = _text_or_none(found.get("id")), _text_or_none(found.get("status_url"))
+        if reply.status_code >= 400 and job_id is None and status_url is None:
+            raise Garbled("no_job", f"there is no job in this HTTP {reply.status_code}")
         return Accepted(
-            _text_or_none(found.get("id")),
-            _text_or_none(found.get("status_url")),
+            job_id,
+            status_url,
             after=_number_or_none(found.get("after")),
             memo={name: read(reply) for name, read in self._memo.items()},
         )
@@ -268,6 +275,8 @@ class ReadState:
             return Transient(str(transient), after=_number_or_none(self._get("after", reply)))
         word = self._read["state"](reply)
         if word is None or word == "":
+            if reply.status_code >= 400:  # accepted, and no state in it: the status is all there is
+                raise Garbled("no_state", f"there is no state in this HTTP {reply.status_code}")
             return Transient("no_state")
         state = str(word).lower() if isinstance(word, bool) else str(word)
         kind = self._words.get(folded(state))
@@ -335,6 +344,17 @@ def _filled(result: Result, job: Job) -> Result:
 def whole_body(reply: Reply, result: Result) -> DownloadVerdict:
     """The reply is the result; 202 means that it is not there yet."""
     return Pending("not ready") if reply.status_code == 202 else Content()
+
+
+def at_hand(reply: Reply) -> Result:
+    """The reply's body as a result: JSON as a value (`null` is one), anything else as it is.
+
+    Raises:
+        ValueError: The body is empty, or a page: these come from a proxy or a sign-in in between.
+    """
+    content_type = reply.headers.get("Content-Type", "json")
+    is_json = "json" in content_type or "html" in content_type or not reply.content
+    return Result(data=reply.json() if is_json else reply.content)
 
 
 def _text_or_none(value: JSON) -> str | None:

@@ -11,7 +11,7 @@ REST API guidelines on long-running operations (read November 2026).
 from __future__ import annotations
 
 from trihop._provider import Provider
-from trihop._surface import ReadJob, ReadState, header
+from trihop._surface import ReadJob, ReadState, at_hand, header
 from trihop._values import Job, Reply, Result
 from trihop._verdicts import Accepted, Ending, Pending, PollVerdict, SubmitVerdict, Succeeded
 
@@ -120,18 +120,14 @@ def _has_state(body: dict[str, object]) -> bool:
 
 
 def _whole(reply: Reply) -> PollVerdict:
-    """The body is the result: JSON as a value, anything else as it is, but for a page or an empty body.
+    """The body is the result, but for a page or an empty body.
 
     Raises:
         ValueError: It is none.
     """
     if reply.status_code == 204:
         return Succeeded("no content")
-    content_type = reply.headers.get("Content-Type", "json")
-    # A page comes from a proxy or a sign-in in between, and nothing is no result: read as JSON, both are errors.
-    garbled = "html" in content_type or not reply.content
-    value = reply.json() if garbled or "json" in content_type else reply.content
-    return Succeeded("done", results=(Result(data=value),))
+    return Succeeded("done", results=(at_hand(reply),))
 
 
 ACCEPTED = Provider("generic.accepted", submit=submit, poll=poll)
