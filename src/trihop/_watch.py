@@ -151,23 +151,18 @@ class Watch:
         run.job, self._last_hop = hop.job, hop
 
     def _begin_poll(self, question: Question, first: Sent) -> Hop:
-        giver = question.handed_by
-        submitted = None if giver is None else self._pending.get(giver)
-        if submitted is not None:
-            self._write(self._first_try(submitted))
-        job = Job(
+        run, giver = self.run, question.handed_by
+        job = run.job = Job(
             id=question.job_id,
             status_url=question.url,
             submit_url=None if giver is None else giver.question.url,
             submit_method="GET" if giver is None else giver.question.method,
         )
-        hop = Hop(
-            self.run,
-            "poll",
-            Call(question.method, question.url),
-            self._last_span,
-            at_ns=self.run.at_ns(first.started_s),
-        )
+        submitted = None if giver is None else self._pending.get(giver)
+        if submitted is not None:
+            self._write(self._first_try(submitted))
+        call, at_ns = Call(question.method, question.url), run.at_ns(first.started_s)
+        hop = Hop(run, "poll", call, self._last_span, at_ns=at_ns)
         hop.job = job
         self._polls[question], self._last_span = hop, hop.span
         return hop
