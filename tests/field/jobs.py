@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import requests
+from requests.adapters import HTTPAdapter
+
 from trihop import Provider, ReadJob, ReadState, Reply
 
 JOBS = Provider(
@@ -32,3 +35,19 @@ def state(word: str, *, status: int = 200, retry_after: str | None = None, **fie
     """An answer of the status monitor with that word."""
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Reply(status, {"state": word, **fields}, headers=headers)
+
+
+class Noting(HTTPAdapter):
+    """Notes the timeouts it is given; `instead` is what it goes by, so that a test need not wait for them."""
+
+    def __init__(self, instead: tuple[float, float] | None = None) -> None:
+        super().__init__()
+        self.instead = instead
+        self.timeouts: list[object] = []
+
+    def send(self, request: requests.PreparedRequest, **as_in_requests: Any) -> requests.Response:  # type: ignore[override]
+        """Send it."""
+        self.timeouts.append(as_in_requests["timeout"])
+        if self.instead is not None:
+            as_in_requests["timeout"] = self.instead
+        return super().send(request, **as_in_requests)

@@ -31,7 +31,7 @@ def test_conn_04_silent_nat_drop(server, spans, wait_for):
     """
     server.script(submitted(), state("running"), silent(), state("done"))
 
-    assert wait_for(timeout=0.1).state == "done"
+    assert wait_for(timeout=0.4).state == "done"
     assert [call.connection for call in server.calls] == [1, 1, 1, 2]
     assert [event.attributes.get("error.type") for event in spans.named("poll export").events] == [
         None,
@@ -41,13 +41,16 @@ def test_conn_04_silent_nat_drop(server, spans, wait_for):
 
 
 def test_conn_06_lb_idle_502(server, spans, wait_for):
-    """A gateway that gives up on a poll which the server was asked to hold is no error; how long to hold is a setting.
+    """A gateway that gives up on a poll which the server was asked to hold is no error, unlike one that fails at once.
+
+    How long the server is to hold it is a setting, to be kept below the gateway's limit.
 
     https://github.com/medic/cht-core/issues/7183
     """
     provider = replace(JOBS, long_poll=LongPoll(seconds=20, params={"wait": "{seconds}"}))
-    server.script(submitted(), *[delayed(30, 502)] * 7, state("done"))
+    server.script(submitted(), *[delayed(30, 502)] * 7, 502, state("done"))
 
     assert wait_for(provider=provider).state == "done"
     assert {call.path for call in server.calls[1:]} == {"/jobs/J1?wait=20"}
-    assert spans.named("poll export").attributes["trihop.poll.errors"] == 0
+    at_once = [event.attributes.get("error.type") for event in spans.named("poll export").events]
+    assert at_once == [None] * 7 + ["502", None]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from requests.adapters import HTTPAdapter
 
-from field.jobs import JOBS, state, submitted
+from field.jobs import JOBS, Noting, state, submitted
 from trihop import DeadlineExceeded, Pacing, operation
 from trihop._clock import SystemClock
 from trihop.testing import delayed, dripped, silent
@@ -45,18 +44,6 @@ def test_dl_03_head_plus_body_doubles(server, session):
     server.script(submitted(), delayed(0.2, dripped(state("done"), every=0.2, size=1000)))
 
     assert struck(server, session, after=0.3).phase == "body"
-
-
-class Noting(HTTPAdapter):
-    """Notes the timeouts it is given."""
-
-    def __init__(self):
-        super().__init__()
-        self.timeouts = []
-
-    def send(self, request, stream=False, timeout=None, **more):
-        self.timeouts.append(timeout)
-        return super().send(request, stream=stream, timeout=timeout, **more)
 
 
 def test_dl_09_network_loss_hang(server, session):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from field.jobs import JOBS, state, submitted
@@ -108,5 +106,5 @@ def test_loc_09_normalisation_breaks_signature(server, other, fetch, target):
     server.script(submitted(), state("done", results=other.url + target))
     other.script(b"rows")
 
-    assert fetch(provider=replace(JOBS, name="signed")).content == b"rows"
+    assert fetch().content == b"rows"
     assert [call.path for call in other.calls] == ["/" + target]

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 import requests
-from requests.adapters import HTTPAdapter
 
-from field.jobs import JOBS, state, submitted
+from field.jobs import JOBS, Noting, state, submitted
 from trihop import Job, PollErrorsExhausted, Reply, StatusUnavailable
 
 
 @pytest.mark.parametrize("outage", [500, "{", {}], ids=["500", "bad JSON", "no state"])
-def test_body_05_everything_is_pending(server, spans, wait_for, outage):
+def test_body_05_everything_is_pending(server, spans, wait_for, dead_port, outage):
     """Polls without an answer are errors, apart from those that say pending; a good one begins the count anew.
 
     https://github.com/Scottcjn/bottube/issues/2209
@@ -25,6 +24,10 @@ def test_body_05_everything_is_pending(server, spans, wait_for, outage):
     assert (exhausted.value.polls, exhausted.value.state) == (10, "queued")
     poll = spans.named("poll export").attributes
     assert (poll["trihop.poll.attempts"], poll["trihop.poll.errors"]) == (10, 9)
+
+    server.script(submitted(Location=f"http://127.0.0.1:{dead_port}/jobs/J1"))
+    with pytest.raises(PollErrorsExhausted, match="5 times in a row, last with connect_refused"):
+        wait_for()
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 529])
@@ -96,30 +99,18 @@ def test_poll_08_permanent_as_temporary(server, wait_for):
     assert (refused.value.state, refused.value.polls) == ("running", 2)
 
 
-class Hurried(HTTPAdapter):
-    """Notes the timeouts it is given, and is less patient than they are."""
-
-    def __init__(self):
-        super().__init__()
-        self.timeouts = []
-
-    def send(self, request, stream=False, timeout=None, **more):
-        self.timeouts.append(timeout)
-        return super().send(request, stream=stream, timeout=(0.05, 5), **more)
-
-
 def test_poll_10_dropped_while_running(server, session, clock, wait_for, black_hole):
     """Each connect is bounded, the pauses grow below the deadline, and the error has the job to go on with.
 
     https://github.com/ecmwf/cdsapi/issues/56
     """
     monitor = f"http://127.0.0.1:{black_hole}/jobs/J1"
-    session.mount(monitor, hurried := Hurried())
+    session.mount(monitor, noting := Noting(instead=(0.05, 5)))
     server.script(Reply(202, {"id": "J1"}, headers={"Location": monitor}))
 
     with pytest.raises(PollErrorsExhausted, match=r"last with connect_timeout.*may still finish") as exhausted:
         wait_for()
 
-    assert hurried.timeouts == [(10.0, 60.0)] * 5
+    assert noting.timeouts == [(10.0, 60.0)] * 5
     assert clock.sleeps == [1, 1, 2, 4, 8]
     assert exhausted.value.job == Job(id="J1", status_url=monitor, submit_url=server.url + "jobs")
