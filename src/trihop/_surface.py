@@ -302,10 +302,14 @@ class ReadState:
         return None if read is None else read(reply)
 
     def _counts(self, reply: Reply) -> JSON:
-        """As the server gave them, else the two that were named."""
-        if "counts" in self._read:
-            return self._get("counts", reply)
-        found = {"succeeded": self._get("good_items", reply), "failed": self._get("bad_items", reply)}
+        """As the server gave them, else the two that were named; what it does not count is left out."""
+        found = (
+            self._get("counts", reply)
+            if "counts" in self._read
+            else {"succeeded": self._get("good_items", reply), "failed": self._get("bad_items", reply)}
+        )
+        if not isinstance(found, dict):
+            return found
         return {name: count for name, count in found.items() if count is not None} or None
 
     def _outcome(self, kind: str, reply: Reply) -> type[Ending]:
