@@ -66,14 +66,14 @@ class TraceSpan:
         missing: It stands for a span that could not be started, and for all below it.
     """
 
-    __slots__ = ("_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
+    __slots__ = ("_ids", "_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
 
     def __init__(self, span: Span, *, missing: bool = False) -> None:
         self.span = span
         self._missing = missing
         self.recording = bool(quietly(span.is_recording))
-        context = quietly(span.get_span_context)
-        self.trace_id = format(context.trace_id, "032x") if context is not None and context.is_valid else None
+        self._ids = ids = quietly(span.get_span_context)
+        self.trace_id = format(ids.trace_id, "032x") if ids is not None and ids.is_valid else None
         """32 hex digits, None without tracing."""
         self._inside = trace.set_span_in_context(span)
         self._sending = otel_context.set_value(_SUPPRESS_HTTP, True, self._inside)
@@ -84,7 +84,7 @@ class TraceSpan:
         """Start a span below this one, linked to the one before it."""
         if self._missing:
             return self  # or it would become the root of a trace of its own
-        links = [Link(after.span.get_span_context())] if after is not None and after.recording else None
+        links = [Link(after._ids)] if after is not None and after.recording and after._ids is not None else None
         return _start(name, kind, attributes, at_ns=at_ns, context=self._inside, links=links)
 
     def set(self, attributes: Attributes) -> None:
@@ -176,8 +176,8 @@ def _start(
     if span is not None:
         return TraceSpan(span)
     # As the API does without an SDK: what is around us is passed on.
-    around = quietly(trace.get_current_span, context) or trace.INVALID_SPAN
-    return TraceSpan(trace.NonRecordingSpan(around.get_span_context()), missing=True)
+    around = quietly(lambda: trace.get_current_span(context).get_span_context())
+    return TraceSpan(trace.NonRecordingSpan(trace.INVALID_SPAN_CONTEXT if around is None else around), missing=True)
 
 
 def _encodable(value: T) -> T:
