@@ -26,8 +26,8 @@ def test_loc_01_relative_wrong_base(server, session, clock):
     assert ready.job.submit_url == server.url + "api/v1/uploads/"
 
 
-def test_loc_03_http_behind_tls_proxy(session, clock, spans):
-    """A Location that falls from https to http on the same host is asked for over TLS, credentials and all.
+def test_loc_03_http_behind_tls_proxy(session, clock, spans, other):
+    """A Location that falls from https to http is asked for over TLS on the same host, and refused on another.
 
     https://github.com/ankitpokhrel/tus-php/issues/414
     """
@@ -45,6 +45,14 @@ def test_loc_03_http_behind_tls_proxy(session, clock, spans):
             ("/files/1", "Bearer canary"),
         ]
         assert spans.named("poll upload").attributes["url.full"] == server.url + "files/1"
+
+        server.script(Reply(201, {"id": "J1"}, headers={"Location": other.url + "files/1"}))
+        with (
+            pytest.raises(SurfaceError, match="leads from https to http"),
+            operation("upload", deadline=60, session=session, provider=JOBS, clock=clock) as op,
+        ):
+            op.submit("POST", server.url + "files", json={})
+        assert other.calls == []
 
 
 def test_loc_05_202_not_understood(server, wait_for):
