@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -65,7 +65,7 @@ def accepts(*statuses: int) -> Callable[[Surface], Surface]:
     It still does where the surface raises a `ValueError` or stumbles over a body
     of another shape.
     """
-    if not statuses or not all(isinstance(status, int) and 100 <= status <= 599 for status in statuses):
+    if not statuses or not _are_statuses(statuses):
         raise ValueError(f"accepts() takes HTTP statuses, such as accepts(400, 404), got {statuses!r}")
 
     def mark(surface: Surface) -> Surface:
@@ -73,6 +73,24 @@ def accepts(*statuses: int) -> Callable[[Surface], Surface]:
         return surface
 
     return mark
+
+
+def _are_statuses(values: object) -> bool:
+    return isinstance(values, (tuple, list, Set)) and all(
+        isinstance(value, int) and 100 <= value <= 599 for value in values
+    )
+
+
+def _own_statuses(table: object) -> None:
+    """Keep a copy of `accept`.
+
+    Raises:
+        TypeError: It lists no HTTP statuses.
+    """
+    given = getattr(table, "accept")  # noqa: B009
+    if not _are_statuses(given):
+        raise TypeError(f"{type(table).__name__}(accept=) lists HTTP statuses, such as (400, 404), got {given!r}")
+    object.__setattr__(table, "accept", tuple(given))
 
 
 def accepted(surface: object, status: int) -> bool:
@@ -85,6 +103,8 @@ def accepted(surface: object, status: int) -> bool:
 
 def header(*names: str) -> Callable[[Reply], str | None]:
     """Read the first of these header fields that is there."""
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"header() takes names of header fields, such as header('Location'), got {names!r}")
 
     def read_header(reply: Reply) -> str | None:
         return next((value for name in names if (value := reply.headers.get(name)) is not None), None)
@@ -94,6 +114,8 @@ def header(*names: str) -> Callable[[Reply], str | None]:
 
 def xml(tag: str) -> Callable[[Reply], str | None]:
     """Read the text of the first XML element with this local name, whatever its namespace."""
+    if not isinstance(tag, str):
+        raise TypeError(f"xml() takes the name of an element, such as xml('phase'), got {tag!r}")
 
     def read_xml(reply: Reply) -> str | None:
         for element in reply.xml().iter():
@@ -163,6 +185,10 @@ class ReadJob:
     _memo: Mapping[str, Reader] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _own_statuses(self)
+        if not isinstance(self.memo, Mapping):
+            raise TypeError(f"ReadJob(memo=) maps names to fields, such as {{'region': 'region'}}, got {self.memo!r}")
+        object.__setattr__(self, "memo", dict(self.memo))
         object.__setattr__(self, "_read", _readers(self, ("id", "status_url", "after", "rejected")))
         object.__setattr__(
             self, "_memo", {name: reader(spec, f"ReadJob(memo={name}=)") for name, spec in self.memo.items()}
@@ -198,6 +224,15 @@ _IGNORED_IN_WORDS = str.maketrans("", "", " -_")
 def folded(word: str) -> str:
     """A state word without regard to case, space, `-` and `_`."""
     return word.casefold().translate(_IGNORED_IN_WORDS)
+
+
+def _own_words(kind: str, listed: object) -> frozenset[str]:
+    """A copy, whatever was iterated over to get it."""
+    words = None if isinstance(listed, str) or not isinstance(listed, Iterable) else frozenset(listed)
+    if words is None or not all(isinstance(word, str) for word in words):
+        example = listed if isinstance(listed, str) else "done"
+        raise TypeError(f"ReadState({kind}=) takes words, such as {{{example!r}}}, got {listed!r}")
+    return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +283,12 @@ class ReadState:
     _read: Mapping[str, Reader] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        _own_statuses(self)
         words: dict[str, str] = {}
         for kind in _WORD_KINDS:
-            listed = getattr(self, kind)
-            if isinstance(listed, str):
-                raise TypeError(f"ReadState({kind}=) takes words, such as {{{listed!r}}}, got the str {listed!r}")
-            for word in listed:
+            listed = _own_words(kind, getattr(self, kind))
+            object.__setattr__(self, kind, listed)
+            for word in sorted(listed):
                 if words.setdefault(folded(word), kind) != kind:
                     raise ValueError(f"ReadState lists {word!r} as {words[folded(word)]} and as {kind}")
         object.__setattr__(self, "_words", words)
@@ -262,6 +297,9 @@ class ReadState:
         if isinstance(self.results, str) or callable(self.results):
             read["results"] = reader(self.results, "ReadState(results=)")
         else:
+            if not isinstance(self.results, Iterable):
+                raise TypeError(f"ReadState(results=) takes a JMESPath, a function or Results, got {self.results!r}")
+            object.__setattr__(self, "results", tuple(self.results))
             for result in self.results:
                 if not isinstance(result, Result):
                     raise TypeError(f"ReadState(results=) lists Results, got {result!r}")
@@ -369,5 +407,6 @@ def _number_or_none(value: JSON) -> float | None:
     """A finite number, also from a text such as "42" or "42 %"."""
     if value is None or isinstance(value, bool):
         return None
-    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*%?\s*", str(value)[:40])
+    written = str(value)
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*%?\s*", written) if len(written) <= 40 else None
     return float(match.group(1)) if match else None
