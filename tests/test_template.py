@@ -1,14 +1,16 @@
-"""Joining URLs without altering what they name."""
+"""Filling templates, and joining URLs without altering what they name."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urljoin
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trihop._template import join
+from trihop import Call, Job
+from trihop._template import check_url, fill, join
 
 BASE = "http://a/b/c/d;p?q"
 
@@ -103,3 +105,75 @@ def test_dot_segments_go_where_urljoin_takes_them(segments: list[str], depth: in
     """Where nothing is empty, which `urljoin` drops, the standard library comes to the same."""
     base, reference = "https://h/" + "x/" * depth + "y", "/".join(segments)
     assert join(base, reference) == urljoin(base, reference)
+
+
+# ---- fields
+
+JOB = Job(
+    id="a/b c",
+    status_url="https://api.test/v1/jobs/7?v=1",
+    submit_url="https://api.test/v1/jobs",
+    state="running",
+    memo={"region": "eu west", "url": "https://eu.api.test/x?y=1", "n": 3, "none": None},
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "url"),
+    [
+        ("{status_url}", "https://api.test/v1/jobs/7?v=1"),
+        ("{status_url}/cancel", "https://api.test/v1/jobs/7?v=1/cancel"),
+        ("{submit_url}/{id}", "https://api.test/v1/jobs/a%2Fb%20c"),
+        ("jobs/{id}/{state}", "https://api.test/v1/jobs/a%2Fb%20c/running"),
+        ("/r/{memo.region}/{memo.n}", "https://api.test/r/eu%20west/3"),
+        ("{memo.url}", "https://eu.api.test/x?y=1"),
+        ("/fixed", "https://api.test/fixed"),
+    ],
+)
+def test_a_url_template_is_filled_and_joined_to_the_submits_url(template: str, url: str) -> None:
+    """An id is one piece of a path and is percent-encoded; URLs go in as they are."""
+    assert fill(Call("GET", template), JOB) == Call("GET", url)
+
+
+def test_a_call_is_filled_everywhere() -> None:
+    """In params, headers and bodies texts are replaced as they are, and other braces are left alone."""
+    call = Call(
+        "POST",
+        "{submit_url}",
+        params={"id": "{id}"},
+        headers={"X-State": "{state}"},
+        json={"query": "query($id: ID!) { node(id: $id) { {name} } }", "ids": ["{id}", 7, None, ("{memo.n}",)]},
+        data="<id>{id}</id>",
+    )
+
+    assert fill(call, JOB) == Call(
+        "POST",
+        "https://api.test/v1/jobs",
+        params={"id": "a/b c"},
+        headers={"X-State": "running"},
+        json={"query": "query($id: ID!) { node(id: $id) { {name} } }", "ids": ["a/b c", 7, None, ["3"]]},
+        data="<id>a/b c</id>",
+    )
+
+
+def test_what_a_job_puts_into_a_template_is_no_template() -> None:
+    """An id that looks like a field stays an id."""
+    assert fill(Call("GET", "/j/{id}"), Job(id="{state}", submit_url="https://api.test/")).url == (
+        "https://api.test/j/%7Bstate%7D"
+    )
+
+
+@pytest.mark.parametrize("field", ["id", "status_url", "submit_url", "state", "memo.x"])
+def test_a_field_that_the_job_lacks_is_named(field: str) -> None:
+    """A call that cannot be built says what is missing."""
+    with pytest.raises(LookupError, match=rf"the job has no {field}, which \{{{field}\}} needs"):
+        fill(Call("GET", f"/x/{{{field}}}"), Job())
+
+
+@pytest.mark.parametrize("word", ["{ID}", "{job_id}", "{memo}", "{}", "{id.x}", "{memo.}"])
+def test_an_unknown_field_in_a_url_is_refused(word: str) -> None:
+    """It would be sent as it is, and never answered."""
+    with pytest.raises(
+        ValueError, match=re.escape(f"somewhere: unknown field {word} in '/x/{word}'; there are {{id}}")
+    ):
+        check_url(f"/x/{word}", "somewhere")
