@@ -241,12 +241,13 @@ class Operation:
         """
         run = self._open_run
         _refuse_unknown(as_in_requests)
-        url, as_in_requests = run.courier.preparing.apart(self._absolute(url), as_in_requests)
+        written = Call(method, self._absolute(url))
+        url, as_in_requests = run.courier.preparing.apart(url, as_in_requests)
         call = Call(method, url)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
-        with run.in_hop("submit", call, leave_open=True) as hop:
+        with run.in_hop("submit", written, leave_open=True) as hop:
             return submit(
                 hop,
                 call,
@@ -545,9 +546,7 @@ class Operation:
                 trusted = self._run.courier.trusted
                 trusted.allow(url)
                 if not trusted and not is_signed(url):
-                    trusted.adopt(
-                        url
-                    )  # as in requests: there is no other origin that the credentials could be meant for
+                    trusted.adopt(url)  # as in requests: for whom else could the credentials be meant?
                 return [("result", Result(what))]
             case _:
                 raise TypeError(

@@ -99,5 +99,8 @@ class Trusted:
         return bool(self._own)
 
     def __contains__(self, url: str) -> bool:
-        origin = origin_of(url)
+        try:
+            origin = origin_of(url)
+        except ValueError:
+            return False
         return origin in self._own or origin in self._named

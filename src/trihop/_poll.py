@@ -143,11 +143,20 @@ class Poller:
         """What an answer means that somebody else asked for."""
         return self._judge(Sent(reply=reply))
 
-    def _count(self, hop: Hop, sent: Sent, error_type: str | None, marks: list[str], **more: str | None) -> None:
+    def _count(
+        self,
+        hop: Hop,
+        sent: Sent,
+        error_type: str | None,
+        marks: list[str],
+        *,
+        state: str | None = None,
+        verdict: str | None = None,
+    ) -> None:
         run = self.run
         run.polls += 1
         self.asked += 1
-        hop.attempt(sent, error_type=error_type, marks=marks, **more)
+        hop.attempt(sent, error_type=error_type, state=state, verdict=verdict, marks=marks)
         run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: label(error_type)})
 
     def take(self, hop: Hop, sent: Sent, outcome: PollOutcome) -> Ending | Pause:
@@ -215,10 +224,20 @@ class Poller:
             marks = [*marks, semconv.MARK_STATE_REGRESSED]
         if changed or verdict.status_url is not None or verdict.memo:
             base = sent.reply.url if sent.reply is not None and sent.reply.url else job.status_url or ""
+            status_url = job.status_url if verdict.status_url is None else join(base, verdict.status_url)
+            objection = None if verdict.status_url is None else run.courier.trusted.objection(status_url or "")
+            if objection is not None:
+                self._count(hop, sent, "surface", marks)
+                raise run.error(
+                    SurfaceError,
+                    f"the status monitor says to ask elsewhere from now on, and that cannot be: {objection}",
+                    run.still_running(),
+                    reply=sent.reply,
+                )
             run.job = replace(
                 job,
                 state=verdict.state,
-                status_url=job.status_url if verdict.status_url is None else join(base, verdict.status_url),
+                status_url=status_url,
                 memo=job.memo if not verdict.memo else {**job.memo, **verdict.memo},
             )
         self._move(verdict.state)

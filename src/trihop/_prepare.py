@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import requests
 from requests.cookies import RequestsCookieJar
@@ -23,6 +23,9 @@ from trihop._values import Call
 
 # What a request to a foreign origin may take over from the session.
 HARMLESS_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Accept-Language", "Connection")
+_HARMLESS_ELSEWHERE = frozenset(
+    name.lower() for name in (*HARMLESS_HEADERS, "Content-Type", "Range", "If-Range", "Prefer")
+)
 _TRACE_HEADERS = frozenset({"traceparent", "tracestate", "baggage"})
 
 # Given on the submit, these hold for the later hops as well: they say how the
@@ -88,6 +91,26 @@ class _Kept:
         return clone
 
 
+def harmless(headers: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of the headers of a request, those that may go where a server at home sends us."""
+    return {name: value for name, value in (headers or {}).items() if name.lower() in _HARMLESS_ELSEWHERE}
+
+
+def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
+    """A URL without its user and password, and these: what a job is known by and stored under has no credentials.
+
+    >>> without_user("https://me:p%40w@api.example/jobs")
+    ('https://api.example/jobs', ('me', 'p@w'))
+    """
+    scheme, _, rest = url.partition("://")
+    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
+    user, sign, host = rest[:end].rpartition("@")
+    if not sign:
+        return url, None
+    name, _, password = user.partition(":")
+    return f"{scheme}://{host}{rest[end:]}", (unquote(name), unquote(password))
+
+
 class Preparing:
     """Prepares the requests of one operation."""
 
@@ -104,6 +127,13 @@ class Preparing:
         given: Mapping[str, Any] = as_in_requests
         self.options = {name: given[name] for name in _FOR_ALL_HOPS if name in given}
         self.forget()
+
+    def apart(self, url: str, as_in_requests: AsInRequests) -> tuple[str, AsInRequests]:
+        """A URL that the caller wrote, its user and password taken as `auth=`, where there is no other."""
+        url, user = without_user(url)
+        if user is None or as_in_requests.get("auth") is not None or self.session.auth is not None:
+            return url, as_in_requests
+        return url, {**as_in_requests, "auth": user}
 
     def forget(self) -> None:
         """Prepare the next request afresh: something happened that may have changed what it is made from."""
@@ -125,6 +155,7 @@ class Preparing:
         """
         kept = self._kept
         if kept is None or not repeat or kept.call != call or kept.made_from != self._made_from(self.options):
+            origin_of(call.url)  # what is not clearly one is never sent
             at_home = call.url in self.trusted
             with_credentials = call.credentials == "always" or (call.credentials == "origin" and at_home)
             options = {**self.options, **(body or {})}

@@ -17,7 +17,7 @@ from trihop._clock import Clock
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
 from trihop._network import BROKEN, error_type_of, may_have_left, read_parsed
 from trihop._origin import Trusted, origin_of
-from trihop._prepare import HARMLESS_HEADERS, AsInRequests, Outgoing, Preparing
+from trihop._prepare import AsInRequests, Outgoing, Preparing, harmless
 from trihop._redact import redacted_cause
 from trihop._template import join
 from trihop._values import Call, Reply
@@ -32,9 +32,6 @@ Timeout = float | tuple[float | None, float | None] | None
 DEFAULT_TIMEOUT = (10.0, 60.0)
 
 # What a redirect may carry to another origin.
-_HARMLESS_ON_REDIRECT = frozenset(
-    name.lower() for name in (*HARMLESS_HEADERS, "Content-Type", "Range", "If-Range", "Prefer")
-)
 _SAFE_TO_REPEAT = frozenset({"GET", "HEAD"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _METHOD_KEPT = frozenset({307, 308})
@@ -289,9 +286,7 @@ def _redirected(
     """The next request of a redirect (RFC 9110 section 15.4)."""
 
     def carried(headers: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return {
-            name: value for name, value in (headers or {}).items() if not strip or name.lower() in _HARMLESS_ON_REDIRECT
-        } or None
+        return (harmless(headers) if strip else dict(headers or {})) or None
 
     method = call.method.upper()
     if status not in _METHOD_KEPT:

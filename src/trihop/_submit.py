@@ -139,7 +139,9 @@ def _error_type(outcome: object, sent: Sent) -> str | None:
 
 def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float | None) -> Job:
     run = hop.run
-    job = Job(submit_url=reply.url or call.url, submit_method=call.method.upper())
+    answered_at, trusted = reply.url or call.url, run.courier.trusted
+    # Whoever goes on with the job takes this for the API's own, credentials and all: never where a redirect merely led.
+    job = Job(submit_url=answered_at if answered_at in trusted else call.url, submit_method=call.method.upper())
     match outcome:
         case Rejected():
             run.idempotency_key = None  # what is mended and sent again is another job
@@ -158,15 +160,17 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
             job = replace(
                 job,
                 id=outcome.id,
-                status_url=None if outcome.status_url is None else join(job.submit_url or "", outcome.status_url),
+                status_url=None if outcome.status_url is None else join(answered_at, outcome.status_url),
                 memo=outcome.memo,
             )
     try:
-        run.provider.status_call(job)
+        objection = trusted.objection(run.provider.status_call(job).url)
     except LookupError as missing:
+        objection = str(missing.args[0])
+    if objection is not None:
         raise _surface_error(
-            run, reply, f"the submit's answer (HTTP {reply.status_code}) names no job to ask for: {missing.args[0]}"
-        ) from None
+            run, reply, f"the submit's answer (HTTP {reply.status_code}) names no job to ask for: {objection}"
+        )
     run.job, run.idempotency_key = job, None
     run.submitted_s = run.clock.monotonic()
     run.submit_hint_s = outcome.after if isinstance(outcome, Accepted) and outcome.after is not None else hint_s
