@@ -332,8 +332,10 @@ def _as_sent(raw: Any) -> Iterator[bytes]:
     if getattr(raw, "chunked", False):
         yield from raw.stream(CHUNK_BYTES, decode_content=False)
         return
-    # The quickest way there is: no decoder, no generator of urllib3's in between.
-    while data := raw.read(CHUNK_BYTES, decode_content=False):
+    # The quickest way there is: no decoder, no generator of urllib3's in between. `read1` hands over
+    # what has come: of a body that drips until the deadline, `read` would lose up to a whole chunk.
+    read = getattr(raw, "read1", raw.read)  # urllib3 1.26 has no read1
+    while data := read(CHUNK_BYTES, decode_content=False):
         yield data
 
 
