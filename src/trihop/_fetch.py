@@ -22,6 +22,7 @@ from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, shown,
 from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
 from trihop._poll import Poller, settle
+from trihop._prepare import harmless
 from trihop._redact import is_signed
 from trihop._run import Hop
 from trihop._session import Sent, Timeout
@@ -136,12 +137,11 @@ class Fetch:
             following = None if content.next is None else as_call(content.next)
             if following is not None:
                 # A page belongs to the reply that named it, and so do its credentials.
-                following = replace(
-                    following,
-                    url=join(reply.url, following.url),
-                    headers=following.headers if isinstance(content.next, Call) else call.headers,
-                    credentials=following.credentials if isinstance(content.next, Call) else call.credentials,
-                )
+                following = replace(following, url=self._asked_for(join(reply.url, following.url)))
+                if not isinstance(content.next, Call):
+                    strip = call.credentials != "always" and self.run.courier.trusted.leaves(reply.url, following.url)
+                    headers = (harmless(call.headers) or None) if strip else call.headers
+                    following = replace(following, headers=headers, credentials=call.credentials)
                 if following == call:
                     raise self.run.error(
                         SurfaceError,
@@ -151,12 +151,20 @@ class Fetch:
                     )
             call = following
 
+    def _asked_for(self, url: str) -> str:
+        """The URL, if it may be asked."""
+        objection = self.run.courier.trusted.objection(url)
+        if objection is not None:
+            raise self._unavailable(f"it is nowhere to be asked for: {objection}")
+        return url
+
     # ---- one page
 
     def _page(self, call: Call, sink: Sink, digest: Digest) -> tuple[Content, Reply]:
         hop, run, terms = self.hop, self.run, self.terms
         start_bytes, start_digest, errors = sink.size_bytes, digest.saved(), 0
         while True:
+            self._asked_for(call.url)
             self._note_age(call)
             sent = hop.send(_plain(call), timeout=terms.timeout, follow_all=True, stream=True)
             hop.raise_cut(sent)

@@ -95,6 +95,10 @@ class Trusted:
             return f"it leads from https to {origin.scheme}; if that is meant, name {origin} in origins="
         return None
 
+    def leaves(self, before: str, after: str) -> bool:
+        """Whether who answers at the second URL is a stranger to whoever answered at the first."""
+        return after not in self and origin_of(after) != origin_of(before)
+
     def __bool__(self) -> bool:
         return bool(self._own)
 

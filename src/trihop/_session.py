@@ -159,10 +159,8 @@ class Courier:
                 sent.error_type, sent.reply, sent.response = wrong, None, None
                 sent.cause = requests.exceptions.InvalidURL(f"{wrong}: it was not followed")
                 break
-            leaves_home = sent.url in self.trusted and target not in self.trusted
-            asked, body = _redirected(
-                asked, body, target, response.status_code, strip=leaves_home and call.credentials != "always"
-            )
+            strip = call.credentials != "always" and self.trusted.leaves(sent.url, target)
+            asked, body = _redirected(asked, body, target, response.status_code, strip=strip)
         else:
             sent.error_type, sent.reply = "too_many_redirects", None
         if sent.response is not None and sent.error_type is None:
