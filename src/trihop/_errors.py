@@ -40,7 +40,8 @@ class TrihopError(Exception):
     """
 
     def __init__(self, what: str, record: OperationRecord | None = None, then: str = "") -> None:
-        super().__init__(what, record, then)  # args alone rebuild it when unpickled
+        # Args alone rebuild it when unpickled. Not super(): an OSError would take the first for its errno.
+        Exception.__init__(self, what, record, then)
         self.what = what
         self.record = record if record is not None else OperationRecord("unnamed", "")
         self.then = then

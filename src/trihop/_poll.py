@@ -368,12 +368,15 @@ def _ending_error(run: Run, ending: Ending, ready: Ready) -> OperationError:
                 JobCancelled: "the job was cancelled",
                 JobExpired: "the job expired",
             }
-            then = "Pass allow_partial=True to take what there is. " if kind is JobPartiallyFailed else ""
+            then = {
+                JobPartiallyFailed: "Pass allow_partial=True to take what there is.",
+                JobFailed: "Mend what the server complains of, and submit anew.",
+            }.get(kind, "Submit anew if it is still wanted.")
             counts = f", {ending.counts}" if ending.counts else ""
             return run.error(
                 kind,
                 f"{words[kind]}, state {ending.state!r}{counts}{why}",
-                f"{then}{has}",
+                f"{then} {has}",
                 error=ending.error,
                 ready=ready,
             )

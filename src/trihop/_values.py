@@ -188,11 +188,19 @@ class Reply:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For pickle: a body that nobody looked at stays behind."""
+        return _reply, (self.status_code, dict(self.headers), self.url, self._content)
+
     def __repr__(self) -> str:
         size = f"{len(self._content)} bytes" if self.body_was_read else "body unread"
         return (
             f"Reply({self.status_code}, {size}, headers={redact_headers(self.headers)!r}, url={redact_url(self.url)!r})"
         )
+
+
+def _reply(status_code: int, headers: Mapping[str, str], url: str, content: bytes) -> Reply:
+    return Reply(status_code, headers=headers, url=url, content=content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
