@@ -1,7 +1,9 @@
-"""`trihop trace`: a trace file as a waterfall."""
+"""`trihop trace`: a trace file as a waterfall, as a page, or as what Jaeger reads."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +12,7 @@ import click
 
 from trihop.cli._paper import Line, Paper, Piece, console, paper, show
 from trihop.cli._waterfall import draw
-from trihop.viewer import Fault, Reading, Trace, instant, read, seconds
+from trihop.viewer import Fault, Reading, Trace, instant, read, seconds, size, to_html, to_jaeger
 
 _WIDE_ENOUGH_FOR_IDS = 100
 _FEWEST_DIGITS = 8
@@ -20,7 +22,19 @@ _FAULTS_SHOWN = 5
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.argument("trace_id", required=False)
-def trace(file: str, trace_id: str | None) -> None:
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="PAGE",
+    help="Write the trace to PAGE instead, as one HTML page that needs nothing else: no network, no server.",
+)
+@click.option(
+    "--jaeger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="JSON",
+    help="Write the trace to JSON instead, as Jaeger's page reads it (Search, Upload).",
+)
+def trace(file: str, trace_id: str | None, html: Path | None, jaeger: Path | None) -> None:
     """Draw a trace from FILE as a waterfall.
 
     FILE holds OTLP JSON lines, as OpenTelemetry's FileSpanExporter and the collector's file exporter write them; a
@@ -30,6 +44,12 @@ def trace(file: str, trace_id: str | None) -> None:
     reading = _read(file)
     _report(reading.faults)
     chosen = _chosen(reading, file, trace_id)
+    if html is not None:
+        _write(html, to_html(chosen))
+    if jaeger is not None:
+        _write(jaeger, json.dumps(to_jaeger(chosen), ensure_ascii=False))
+    if html is not None or jaeger is not None:
+        return
     to = console()
     sheet = paper(to)
     if len(reading.traces) > 1 and trace_id is None:
@@ -52,6 +72,16 @@ def _read(file: str) -> Reading:
         raise click.ClickException(f"there is no file {file}. `trihop demo` writes a first one.") from None
     except OSError as error:
         raise click.ClickException(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _write(target: Path, text: str) -> None:
+    """A file as private as the traces are; said on standard output."""
+    try:
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise click.ClickException(f"{target} cannot be written: {error.strerror}.") from None
+    click.echo(f"wrote {target}, {size(target.stat().st_size)}")
 
 
 def _report(faults: Sequence[Fault]) -> None:

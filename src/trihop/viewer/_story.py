@@ -97,9 +97,8 @@ def _done(operation: Operation) -> str:
     parts: list[str] = []
     if (poll := operation.hop("poll")) is not None:
         errors = poll.attributes.count(_semconv.POLL_ERRORS) or 0
-        cured = (
-            f" ({'one of them' if errors == 1 else f'{errors:,} of them'} failed and was made good)" if errors else ""
-        )
+        failed = "one of them failed and was" if errors == 1 else f"{errors:,} of them failed and were"
+        cured = f" ({failed} made good)" if errors else ""
         parts.append(f"{counted(total_attempts(poll), 'poll')}{cured}")
     downloads = [span.attributes.number(_semconv.DOWNLOAD_SIZE) for span in operation.spans if span.hop == "download"]
     if any(amount is not None for amount in downloads):
