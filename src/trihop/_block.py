@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import requests
 
 from trihop import _middleware as middleware
+from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download, Target, check_target
@@ -21,6 +22,7 @@ from trihop._errors import OperationError, OperationTaken, ResultUnavailable
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
 from trihop._hop import HopByHand
+from trihop._hop_arguments import check_download, check_poll, check_submit
 from trihop._operation import OnInterrupt
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
@@ -204,9 +206,12 @@ class Operation:
 
         Raises:
             DeadlineExceeded: The pause does not fit; it is not begun.
+            TypeError, ValueError: It is no number of seconds.
         """
+        run = self._open_run
+        expect_seconds(seconds, f"operation {self.name!r}: sleep()")
         if seconds > 0:
-            self._open_run.pause(Pause(seconds, "pacing"))
+            run.pause(Pause(seconds, "pacing"))
 
     # ---- the hops
 
@@ -240,7 +245,16 @@ class Operation:
             ValueError, TypeError: The request cannot be built.
         """
         run = self._open_run
-        _refuse_unknown(as_in_requests)
+        check_submit(
+            f"operation {self.name!r}: submit",
+            method=method,
+            url=url,
+            surface=surface,
+            retry=retry,
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+            as_in_requests=as_in_requests,
+        )
         written = Call(method, self._absolute(url))
         url, as_in_requests = run.courier.preparing.apart(url, as_in_requests)
         call = Call(method, url)
@@ -283,6 +297,15 @@ class Operation:
             ValueError: There is no job to ask for.
         """
         run = self._open_run
+        check_poll(
+            f"operation {self.name!r}: poll",
+            job_or_url=job_or_url,
+            surface=surface,
+            pacing=pacing,
+            budget=budget,
+            allow_partial=allow_partial,
+            timeout=timeout,
+        )
         if isinstance(job_or_url, str):
             url, given = run.courier.preparing.apart(self._absolute(job_or_url), {})
             if given:
@@ -390,6 +413,16 @@ class Operation:
         """
         run = self._open_run
         check_target(to, self.name)
+        check_download(
+            f"operation {self.name!r}: download",
+            into=into,
+            surface=surface,
+            retry=retry,
+            sha256=sha256,
+            max_size=max_size,
+            decode=decode,
+            timeout=timeout,
+        )
         terms = Terms(
             surface=surface if surface is not None else self.provider.download,
             retry=retry if retry is not None else self.provider.retry,
@@ -440,6 +473,7 @@ class Operation:
             As the three hops.
         """
         check_target(to, self.name)
+        expect(allow_partial, bool, f"operation {self.name!r}: run(allow_partial=)", "True or False")
         job = self.submit(method, url, **as_in_requests)
         return self.download(self.poll(job, allow_partial=allow_partial), to=to)
 
@@ -458,6 +492,8 @@ class Operation:
             DeadlineExceeded: The deadline had passed; it was not begun.
         """
         run = self._open_run
+        expect(name, str, f"operation {self.name!r}: once(name)", "the step's name")
+        expect_callable(do, f"operation {self.name!r}: once(do)", "a function without arguments")
         if name in self._once:
             return self._once[name]  # type: ignore[no-any-return]
         run.check_deadline()
@@ -481,6 +517,8 @@ class Operation:
         """
         if name not in ("submit", "poll", "download"):
             raise ValueError(f"operation {self.name!r}: a hop is 'submit', 'poll' or 'download', got {name!r}")
+        if surface is not None:
+            expect_callable(surface, f"operation {self.name!r}: hop(surface=)", "a function, such as ReadState(…)")
         return HopByHand(self._open_run, name, surface)
 
     def cancel(self, job: Job | None = None) -> bool:
@@ -497,7 +535,7 @@ class Operation:
             DeadlineExceeded: The deadline had passed.
         """
         run = self._open_run
-        job = job if job is not None else run.job
+        job = run.job if job is None else expect(job, Job, f"operation {self.name!r}: cancel()", "a Job")
         if job is None:
             raise ValueError(f"operation {self.name!r}: there is no job to cancel")
         try:
@@ -560,14 +598,3 @@ def _still_open(operation: Operation | None) -> Operation | None:
         operation._run.root.step_outside()
         operation = operation._outer
     return operation
-
-
-_AS_IN_REQUESTS = frozenset(AsInRequests.__annotations__)
-
-
-def _refuse_unknown(as_in_requests: Mapping[str, object]) -> None:
-    unknown = set(as_in_requests) - _AS_IN_REQUESTS
-    if unknown:
-        raise TypeError(
-            f"submit() got unknown arguments {sorted(unknown)}; it takes those of requests: {sorted(_AS_IN_REQUESTS)}"
-        )

@@ -7,6 +7,7 @@ from typing import Any
 
 import requests
 
+from trihop._arguments import expect
 from trihop._poll import Poller, settle
 from trihop._run import Hop, Run
 from trihop._session import Sent
@@ -44,10 +45,12 @@ class HopByHand:
         Raises:
             As `Operation.poll`.
             RuntimeError: The hop is not a poll, or not open.
+            TypeError: It is no response.
         """
         run, hop, poller = self._run, self._hop, self._poller
         if poller is None or hop is None:
             raise RuntimeError("hop.wait() is for an open poll hop: with op.hop('poll') as hop: … hop.wait(response)")
+        expect(response, requests.Response, f"operation {run.name!r}: hop.wait()", "a requests.Response")
         preparing = run.courier.preparing
         url = preparing.as_written(response.url or "")
         preparing.secrets.last = response.request

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import requests
 
+from trihop._arguments import expect, expect_callable, expect_texts, told
 from trihop._clock import Clock, SystemClock, utc
 from trihop._deadline import DeadlineSpec, seconds_until
 from trihop._events import Event
-from trihop._origin import origin_of
+from trihop._origin import check_origins
 from trihop._provider import Provider
 
 if TYPE_CHECKING:
@@ -61,29 +62,29 @@ def operation(
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"operation() takes a name in a few words, such as 'export', got {name!r}")
+    here = f"operation {name!r}:"
     clock = clock if clock is not None else _SYSTEM_CLOCK
+    if not all(hasattr(clock, part) for part in ("monotonic", "time_ns", "sleep", "random")):
+        raise TypeError(f"{here} clock= takes a Clock, such as trihop.testing.VirtualClock(), got {told(clock)}")
     seconds_until(deadline, now=utc(clock.time_ns()), operation=name)
-    if session is not None and not isinstance(session, requests.Session):
-        raise TypeError(f"operation {name!r}: session= takes a requests.Session, got {type(session).__name__}")
+    if session is not None:
+        expect(session, requests.Session, f"{here} session=", "a requests.Session")
     if provider is None:
         from trihop.providers.generic import ACCEPTED
 
         provider = ACCEPTED
-    if not isinstance(provider, Provider):
-        raise TypeError(f"operation {name!r}: provider= takes a Provider, got {type(provider).__name__}")
-    if key is not None and (not isinstance(key, str) or not key):
-        raise TypeError(f"operation {name!r}: key= takes a text, got {key!r}")
-    if on_event is not None and not callable(on_event):
-        raise TypeError(f"operation {name!r}: on_event= takes a function of an Event, such as show, got {on_event!r}")
+    expect(provider, Provider, f"{here} provider=", "a Provider")
+    if key is not None and not expect(key, str, f"{here} key=", "a text"):
+        raise ValueError(f"{here} key= takes a text, got an empty one")
+    if on_event is not None:
+        expect_callable(on_event, f"{here} on_event=", "a function of an Event, such as show")
+    if attributes is not None:
+        expect_texts(attributes, f"{here} attributes=", "a mapping of names to values, such as {'tenant': 'acme'}")
+    if propagate is not None:
+        expect(propagate, bool, f"{here} propagate=", "True, False or None")
     if on_interrupt not in ("leave", "cancel"):
-        raise ValueError(f"operation {name!r}: on_interrupt= is 'leave' or 'cancel', got {on_interrupt!r}")
-    if isinstance(origins, str):
-        raise TypeError(f"operation {name!r}: origins= takes a list of origins, such as ['https://files.example.com']")
-    for origin in origins:
-        try:
-            origin_of(origin)
-        except ValueError as error:
-            raise ValueError(f"operation {name!r}: origins=: {error}") from None
+        raise ValueError(f"{here} on_interrupt= is 'leave' or 'cancel', got {on_interrupt!r}")
+    check_origins(origins, f"{here} origins=")
     from trihop._block import Operation
 
     return Operation(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
+
+from trihop._arguments import told
 
 _PORTS = {"http": 80, "https": 443}
 _NOT_ONE = "expected an absolute http(s) URL, such as 'https://api.example.com'"
@@ -64,6 +66,21 @@ def _can_be_asked(host: str) -> bool:
     except UnicodeError:  # an empty label, or one of more than 63 letters
         return False
     return not host.startswith("*")
+
+
+def check_origins(origins: object, where: str) -> None:
+    """Refuse what is no list of origins.
+
+    Raises:
+        TypeError, ValueError: It is none, or one of it is no absolute http(s) URL.
+    """
+    if isinstance(origins, str) or not isinstance(origins, Collection):
+        raise TypeError(f"{where} takes a list of origins, such as ['https://files.example.com'], got {told(origins)}")
+    for origin in origins:
+        try:
+            origin_of(origin)
+        except ValueError as error:
+            raise ValueError(f"{where} {error}") from None
 
 
 class Trusted:
