@@ -131,3 +131,11 @@ def _whole(reply: Reply) -> PollVerdict:
 
 
 ACCEPTED = Provider("generic.accepted", submit=submit, poll=poll)
+"""The provider of an operation that names none.
+
+States: 202, or a word such as running; 303, or a word such as succeeded, failed, cancelled, expired
+Result: where a 303 or `result_url` leads, `result`, or the body
+Deadline: yours to say
+Checked: s3rver 3.7.1 behind a scripted job API, real HTTP
+Source: https://www.rfc-editor.org/rfc/rfc9110#section-15.3.3
+"""
