@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test lint acceptance bench clean
+.PHONY: help install demo test lint acceptance providers bench clean
 
 help: ## What there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ test: lint ## The tests
 
 acceptance: $(INSTALLED) ## The built wheel, in fresh environments, on the oldest and newest we support
 	$(BIN)/python -m tests.acceptance
+
+providers: $(INSTALLED) ## Make the table in docs/providers.md from the providers
+	$(BIN)/python -m tests.docs_tables
 
 bench: $(INSTALLED) ## Ratios against the hand-written loop, in one run
 	$(BIN)/python -m tests.bench

@@ -57,7 +57,7 @@ def environment(folder: Path, interpreter: str, *packages: str | Path) -> Path:
 
 
 def main() -> None:
-    """Wheel, newest, oldest, and the wheel alone."""
+    """The wheel alone, on the newest, on the oldest, and against real servers."""
     with tempfile.TemporaryDirectory(prefix="trihop-acceptance-") as temporary:
         work = Path(temporary)
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, ROOT)
@@ -77,6 +77,9 @@ def main() -> None:
 
         oldest = environment(work / "oldest", python_for(PYTHONS[0]), wheel, *OLDEST, *TOOLS)
         run(oldest, "-m", "pytest", "--ignore=tests/cli", "--ignore=tests/typing", "-m", "not newest", cwd=project)
+
+        # Servers that others wrote, from the registries; last, so that their table and its count end the output.
+        run(newest, "-m", "pytest", "tests/acceptance", cwd=project)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ BATCHES = Provider(
 )
 """A batch, submitted to `/v1beta/models/{model}:batchGenerateContent`.
 
+States: BATCH_STATE_ or JOB_STATE_ and PENDING, RUNNING; SUCCEEDED, partial by count; FAILED; CANCELLED; EXPIRED
 Result: the answers inline, or a file at the same host
 Deadline: 50 hours; it expires after 48
 Checked: llmock 0.2.2, real HTTP
