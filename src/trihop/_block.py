@@ -528,7 +528,7 @@ class Operation:
             job: The job; else the one that was submitted.
 
         Returns:
-            Whether the server took it (2xx), or knows the job no more (404, 409, 410).
+            Whether the server took it (2xx, or 303 to the job), or knows the job no more (404, 409, 410).
 
         Raises:
             ValueError: There is no job, or its API has no way to cancel.
@@ -545,7 +545,7 @@ class Operation:
         self._adopt_from(job)
         run.check_deadline()
         sent = run.cancel(call, timeout=None)
-        taken = sent.reply is not None and (sent.reply.status_code < 300 or sent.reply.status_code in (404, 409, 410))
+        taken = sent.reply is not None and (sent.reply.status_code < 400 or sent.reply.status_code in (404, 409, 410))
         run.cancelled = run.cancelled or (taken and job is run.job)
         return taken
 
