@@ -14,7 +14,8 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from telling import ACCEPTED, API, CONTENT, Answer, attempts, canned, done, run, running, said, told, tracing
 
-from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, operation
+from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, _fold, _run, operation
+from trihop._fold import Fold, encoded_size, fields
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock, accepted
 from trihop.testing import done as done_reply
@@ -112,6 +113,32 @@ def test_an_outage_in_the_middle_of_the_night_is_seen():
     assert by_number[2_001]["error.type"] == "503"
     assert by_number[2_001]["http.response.header.x-request-id"] == ("r" * 64,)
     assert "error.type" not in by_number[7_001]
+
+
+@pytest.mark.parametrize("answers", RUNS)
+def test_the_span_is_what_the_fold_kept(answers, monkeypatch: pytest.MonkeyPatch):
+    """The events are those that the fold kept, the aggregates count the others, and the room is reckoned closely."""
+    folds: list[Fold] = []
+
+    class Kept(Fold):
+        __slots__ = ()
+
+        def __init__(self) -> None:
+            super().__init__()
+            folds.append(self)
+
+    monkeypatch.setattr(_run, "Fold", Kept)
+    with tracing() as log:
+        run(polled(RUNS[answers], polls=200), VirtualClock(), provider=PATIENT, deadline=None)
+    (span,) = [span for span in log.get_finished_spans() if span.name == "poll export"]
+    fold = folds[1]
+    assert attempts(span) == [fields(attempt) for attempt in fold.kept()]
+    assert fold.attributes().items() <= said(span).items()
+    assert said(span)["trihop.poll.events_omitted"] == fold.attempts - len(span.events)
+
+    folded_bytes = encoded_size(fold.attributes()) + sum(_fold._event_size(attempt) for attempt in fold.kept())
+    beside_bytes = size_of(span) - folded_bytes
+    assert beside_bytes <= fold.beside_bytes <= beside_bytes + 1_000
 
 
 def test_a_failed_operation_keeps_its_long_message_within_the_size():

@@ -16,6 +16,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from telling import ACCEPTED, API, CONTENT, Answer, canned, done, export, in_turn, run, running, tracing
 
 from trihop import JobFailed, _tracing
+from trihop._fold import Attempt, Fold
 from trihop.testing import VirtualClock
 
 TRIANGLE = (ACCEPTED, running(), done(), CONTENT)
@@ -200,6 +201,18 @@ def test_a_propagator_that_fails_fails_nothing_else(clock: VirtualClock, monkeyp
     with tracing() as log:
         run(session, clock)
     assert seen == [None] * 4
+    assert len(log.get_finished_spans()) == 4
+
+
+def test_a_fault_in_the_folding_fails_nothing_else(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch):
+    """A fault of our own costs what the span had to tell, and neither the span nor the job."""
+
+    def kept(_: Fold) -> list[Attempt]:
+        raise RuntimeError("a fold that fails")
+
+    monkeypatch.setattr(Fold, "kept", kept)
+    with tracing() as log:
+        assert run(in_turn(*TRIANGLE), clock)._run.polls == 2
     assert len(log.get_finished_spans()) == 4
 
 
