@@ -21,11 +21,16 @@
 A wrong call is a plain `ValueError` or `TypeError`. What `requests` raised is on
 `.cause`, redacted; it is never chained, because a chain prints its whole text,
 signed links included.
+
+Neither text nor `repr` of an error has a credential or a signed link. `.error`
+and `.reply` are as the server gave them, which may quote what it was sent; in a
+pickle they are redacted. `.job` and `.ready` keep the URLs that it takes to go
+on, in pickles too, and never the session's credentials.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trihop._record import OperationRecord
 
@@ -46,6 +51,11 @@ class TrihopError(Exception):
         self.record = record if record is not None else OperationRecord("unnamed", "")
         self.then = then
         self.cause: BaseException | None = None
+        self.quotable: dict[str, Any] = {}
+        """Of what the server said, that which is not to leave the process as it is, in a form that may."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.record, self.then), {**vars(self), **self.quotable}
 
     def __str__(self) -> str:
         return f"{self.what} [{self.record}]. {self.then}".rstrip()

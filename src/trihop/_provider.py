@@ -14,7 +14,7 @@ from trihop._values import Call, Job, as_call
 Template = str | Call | Callable[[Job], str | Call]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Provider:
     """Everything that differs from one API to the next.
 
@@ -68,6 +68,9 @@ class Provider:
             raise ValueError(f"Provider {self.name}: grace= is seconds, 0 or more, got {self.grace}")
         for origin in self.origins:
             origin_of(origin)
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name!r})"  # templates may have a key in them
 
     def status_call(self, job: Job) -> Call:
         """What a poll of this job asks.

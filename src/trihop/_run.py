@@ -31,9 +31,10 @@ from trihop._pacing import Pause
 from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
 from trihop._redact import redact_text, redact_url, redacted_cause
+from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
 from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, start_operation
-from trihop._values import JSON, Call, Job, Ready
+from trihop._values import JSON, Call, Job, Ready, Reply
 from trihop._verdicts import Ending, Pending
 
 if TYPE_CHECKING:
@@ -290,11 +291,16 @@ class Run:
             cause: What was raised below; a redacted copy is kept.
             more: Attributes of the class.
         """
-        error = kind(redact_text(what, known=self.secrets()), self.record(), then)
+        known = self.secrets()
+        error = kind(redact_text(what, known=known), self.record(), then)
         if cause is not None:
-            error.cause = redacted_cause(cause, self.secrets())
+            error.cause = redacted_cause(cause, known)
         for name, value in more.items():
             setattr(error, name, value)
+            if isinstance(value, Reply):
+                error.quotable[name] = value.quotable(known)
+            elif name == "error" and (quoted := quotable(value, known)) != value:
+                error.quotable[name] = quoted
         return error
 
     def error_said(self, error: JSON) -> None:

@@ -16,11 +16,14 @@ from urllib.parse import parse_qsl, unquote
 
 import requests
 
-from trihop._redact import is_signed
+from trihop._redact import REDACTED, is_signed, redact_text
 
 CREDENTIAL_NAME = re.compile(
     r"auth|cookie|key|token|secret|signature|password|session|credential|jwt|^(x-)?sig$|assertion", re.IGNORECASE
 )
+
+# The field of a JSON object; `key` alone is mostly another thing there.
+_SECRET_FIELD = re.compile(r"token(?!s)|secret|passw|signature|authorization|cookie|api_?key", re.IGNORECASE)
 
 # Says who asks and for what, and no more.
 _PLAIN_HEADERS = frozenset(
@@ -80,6 +83,26 @@ class Secrets:
         for cert in (session.cert, options.get("cert")):
             found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
         return [*_worth_it(found), *self._sent]
+
+
+def quotable(said: Any, known: Iterable[str], *, depth: int = 32) -> Any:
+    """What a server said, as JSON, with each of its texts as it may be written down."""
+    match said:
+        case str():
+            return redact_text(said, known=known)
+        case dict() | list() if depth == 0:
+            return REDACTED
+        case dict():
+            return {
+                redact_text(name, known=known): REDACTED
+                if _SECRET_FIELD.search(name) and isinstance(value, str)
+                else quotable(value, known, depth=depth - 1)
+                for name, value in said.items()
+            }
+        case list():
+            return [quotable(value, known, depth=depth - 1) for value in said]
+        case _:
+            return said
 
 
 def in_url(url: str) -> list[str]:

@@ -7,14 +7,14 @@ log line or a debugger may print any of them.
 from __future__ import annotations
 
 import json as _json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from requests.structures import CaseInsensitiveDict
 from requests.utils import parse_header_links
 
-from trihop._redact import redact_headers, redact_url
+from trihop._redact import redact_headers, redact_text, redact_url
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -188,6 +188,16 @@ class Reply:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def quotable(self, known: Iterable[str]) -> Reply:
+        """The reply as it may be written down; a body that nobody looked at stays behind."""
+        content = redact_text(self.text, known=known).encode() if self.body_was_read else b""
+        return Reply(
+            self.status_code,
+            headers={name: redact_text(value, known=known) for name, value in redact_headers(self.headers).items()},
+            url=redact_text(self.url, known=known),
+            content=content,
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         """For pickle: a body that nobody looked at stays behind."""
         return _reply, (self.status_code, dict(self.headers), self.url, self._content)
@@ -265,11 +275,13 @@ class Result:
         return f"Result({place}, name={self.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ready:
     """A job that ended, with what it left.
 
-    `ready["name"]` is the same with that one result alone.
+    `ready["name"]` is the same with that one result alone. It has its links as the
+    server gave them, signed ones too, as they are what `op.download(ready)` needs,
+    also in the process that it was pickled for; its `repr` does not show them.
     """
 
     job: Job
@@ -277,6 +289,10 @@ class Ready:
     results: Sequence[Result] = ()
     counts: JSON = None
     complete: bool = True
+
+    def __repr__(self) -> str:
+        results = ", ".join(map(repr, self.results))
+        return f"Ready({self.job!r}, state={self.state!r}, results=[{results}], complete={self.complete})"
 
     def __getitem__(self, name: str) -> Ready:
         chosen = tuple(result for result in self.results if result.name == name)

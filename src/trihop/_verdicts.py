@@ -10,14 +10,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import ClassVar
 
+from trihop._redact import redact_text
 from trihop._values import JSON, Call, Result
 
+# A server may quote in these what it was sent.
+_AS_THE_SERVER_SAID = frozenset({"error", "message", "memo", "counts", "items"})
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+
+class _Verdict:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        told = []
+        for each in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if value is not None:
+                shown = repr(redact_text(value) if isinstance(value, str) else value)
+                shown = "..." if value and each.name in _AS_THE_SERVER_SAID else shown
+                told.append(f"{each.name}={shown}")
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Accepted(_Verdict):
     """The server has a job for us.
 
     Args:
@@ -34,15 +52,15 @@ class Accepted:
     memo: Mapping[str, JSON] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+@dataclass(frozen=True, slots=True, repr=False)
+class Rejected(_Verdict):
     """The server refused the job; `error` as it gave it."""
 
     error: JSON = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+@dataclass(frozen=True, slots=True, repr=False)
+class Pending(_Verdict):
     """Not over.
 
     Args:
@@ -66,8 +84,8 @@ class Pending:
     results: ClassVar[Sequence[Result]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Transient:
+@dataclass(frozen=True, slots=True, repr=False)
+class Transient(_Verdict):
     """No answer this time; counts against the error budget.
 
     Args:
@@ -81,8 +99,8 @@ class Transient:
     results: ClassVar[Sequence[Result]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ending(_Verdict):
     """The job is over.
 
     Args:
@@ -137,8 +155,8 @@ class Ambiguous(Ending):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+@dataclass(frozen=True, slots=True, repr=False)
+class Content(_Verdict):
     """The reply is the result, or one page of it.
 
     Args:
@@ -153,15 +171,15 @@ class Content:
     header_lines: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LinkExpired:
+@dataclass(frozen=True, slots=True, repr=False)
+class LinkExpired(_Verdict):
     """The link ran out; a poll may bring a fresh one."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+@dataclass(frozen=True, slots=True, repr=False)
+class Gone(_Verdict):
     """The result is no more."""
 
     reason: str
