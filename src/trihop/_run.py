@@ -33,7 +33,7 @@ from trihop._record import OperationRecord
 from trihop._redact import redact_text, redact_url, redacted_cause
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
-from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, start_operation
+from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, quietly, start_operation
 from trihop._values import JSON, Call, Job, Ready, Reply
 from trihop._verdicts import Ending, Pending
 
@@ -464,6 +464,7 @@ class Hop:
         self.late = False
         self.sends = 0
         self.last_sent: Sent | None = None
+        self._own_sent: Sent | None = None  # a poll made during a download is not the download's
         self.attributes: dict[str, Any] = {}
         self.transferred_bytes = 0
         self.transferred_s = 0.0
@@ -520,6 +521,8 @@ class Hop:
         self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
         self._last_call = call
         self.last_sent = sent
+        if self.name == "poll" or not repeat:
+            self._own_sent = sent
         if sent.reply is not None:
             run.status_code = sent.reply.status_code
         return sent
@@ -593,23 +596,27 @@ class Hop:
 
     def end(self, at_ns: int | None = None) -> None:
         """Write what the attempts came to, and end the span; now, unless it is said when."""
-        run, fold, span = self.run, self.fold, self.span
-        if span.recording:
-            if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
-                fold.latest = fold.latest._replace(headers=self._told(self.last_sent))
-            attributes = {name: value for name, value in self._at_the_end().items() if value is not None}
-            known = {name: value for name, value in self._beside.items() if value is not None}
-            fold.beside_bytes = (
-                _FRAME_BYTES
-                + encoded_size({**known, **attributes})
-                + len(f"{self._span_name}{self._description}".encode("utf-8", "replace"))
-            )
-            span.set(attributes | (fold.attributes() if self.name == "poll" else {}))
-            span.attempts(fold)
-        span.end(max(run.now_ns() if at_ns is None else at_ns, self._started_ns))
+        if self.span.recording:
+            quietly(self._write)
+        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self._started_ns))
+
+    def _write(self) -> None:
+        fold = self.fold
+        if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
+            fold.latest = fold.latest._replace(headers=self._told(self.last_sent))
+        attributes = {name: value for name, value in self._at_the_end().items() if value is not None}
+        known = {name: value for name, value in self._beside.items() if value is not None}
+        fold.beside_bytes = (
+            _FRAME_BYTES
+            + encoded_size({**known, **attributes})
+            + len(f"{self._span_name}{self._description}".encode("utf-8", "replace"))
+        )
+        self.span.set(attributes | (fold.attributes() if self.name == "poll" else {}))
+        self.span.attempts(fold)
 
     def _at_the_end(self) -> dict[str, Any]:
-        job, sent = self.job if self.job is not None else self.run.job, self.last_sent
+        job = self.job if self.job is not None else self.run.job
+        sent = self._own_sent if self._own_sent is not None else self.last_sent
         return {
             **self.attributes,
             semconv.JOB_ID: None if job is None else self.run.shown(job.id),
