@@ -51,12 +51,14 @@ from trihop._version import __version__
 
 if TYPE_CHECKING:
     from trihop._block import Operation
+    from trihop._configure import configure
     from trihop._download import Download
 
 __all__ = [
     # the operation
     "operation",
     "show",
+    "configure",
     "Operation",
     "Download",
     "Event",
@@ -116,8 +118,8 @@ __all__ = [
     "__version__",
 ]
 
-# Of the engine, which the first operation imports.
-_LATER = {"Operation": "trihop._block", "Download": "trihop._download"}
+# Of the engine, which the first operation imports; and of extras.
+_LATER = {"Operation": "trihop._block", "Download": "trihop._download", "configure": "trihop._configure"}
 
 
 def __getattr__(name: str) -> object:

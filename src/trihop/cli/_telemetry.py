@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from trihop._configure import file_exporter, named_collector, not_installed, otlp_exporter
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 @dataclass(slots=True)
@@ -40,51 +39,45 @@ def tracing(file: Path, *, service: str) -> Iterator[Export | None]:
     Raises:
         click.ClickException: The SDK or an exporter is not installed, or the file cannot be written.
     """
+    endpoint = named_collector("traces")
+    export = None if endpoint is None else Export(endpoint)
+    try:
+        to_file, to_collector = file_exporter(file), None if export is None else otlp_exporter("traces", None)
+        provider, ours = _provider(service)
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(str(missing)) from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}.") from None
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+
+    provider.add_span_processor(SimpleSpanProcessor(to_file))
+    if not ours:  # started under opentelemetry-instrument, which exports as it was told
+        yield None
+        return
+    if export is not None and to_collector is not None:
+        provider.add_span_processor(BatchSpanProcessor(_watched(to_collector, export)))
+    try:
+        yield export
+    finally:
+        provider.shutdown()
+
+
+def _provider(service: str) -> tuple[Any, bool]:
+    """The provider that is set, or one that we set; and whether it is ours."""
     try:
         from opentelemetry import trace
-        from opentelemetry.exporter.otlp.json.file import FileSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON
     except ModuleNotFoundError as missing:
-        raise _not_installed(missing, "cli") from None
-    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), None)
-    export = None if endpoint is None else Export(endpoint)
+        raise not_installed(missing, "cli") from None
     present = trace.get_tracer_provider()
-    with _open(file) as stream:
-        to_file = SimpleSpanProcessor(FileSpanExporter(stream=stream))
-        if isinstance(present, TracerProvider):  # started under opentelemetry-instrument, which exports as it was told
-            present.add_span_processor(to_file)
-            yield None
-            return
-        name = os.environ.get("OTEL_SERVICE_NAME", service)
-        sdk = TracerProvider(
-            sampler=ALWAYS_ON, resource=Resource.create({"service.name": name}), shutdown_on_exit=False
-        )
-        sdk.add_span_processor(to_file)
-        if export is not None:
-            sdk.add_span_processor(BatchSpanProcessor(_watched(_otlp(), export)))
-        trace.set_tracer_provider(sdk)
-        try:
-            yield export
-        finally:
-            sdk.shutdown()
-
-
-def _otlp() -> SpanExporter:
-    """The exporter of the protocol that the environment asks for; OpenTelemetry's default is http/protobuf."""
-    protocol = next((value for name in _PROTOCOLS if (value := os.environ.get(name))), "http/protobuf")
-    try:
-        if protocol == "grpc":
-            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
-
-            return GrpcExporter()
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
-
-        return HttpExporter()
-    except ModuleNotFoundError as missing:
-        raise _not_installed(missing, "otlp") from None
+    if isinstance(present, TracerProvider):
+        return present, False
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", service)})
+    provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+    trace.set_tracer_provider(provider)
+    return provider, True
 
 
 def _watched(exporter: SpanExporter, seen: Export) -> SpanExporter:
@@ -100,27 +93,3 @@ def _watched(exporter: SpanExporter, seen: Export) -> SpanExporter:
 
     exporter.export = export  # type: ignore[method-assign]
     return exporter
-
-
-def _not_installed(missing: ModuleNotFoundError, extra: str) -> click.ClickException:
-    return click.ClickException(f"{missing.name} is not installed: pip install 'trihop[{extra}]'")
-
-
-def _open(file: Path) -> TextIO:
-    try:
-        fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise click.ClickException(f"{file} cannot be written: {error.strerror}.") from None
-    stream = os.fdopen(fd, "a", encoding="utf-8")
-    os.chmod(file, 0o600)  # it may have been there already
-    if not _ends_in_newline(file):
-        stream.write("\n")  # an earlier writer was stopped in mid-line; ours must not be lost with it
-    return stream
-
-
-def _ends_in_newline(file: Path) -> bool:
-    with file.open("rb") as written:
-        if written.seek(0, os.SEEK_END) == 0:
-            return True
-        written.seek(-1, os.SEEK_END)
-        return written.read() == b"\n"
