@@ -143,7 +143,6 @@ def test_a_call_is_filled_everywhere() -> None:
         params={"id": "{id}"},
         headers={"X-State": "{state}"},
         json={"query": "query($id: ID!) { node(id: $id) { {name} } }", "ids": ["{id}", 7, None, ("{memo.n}",)]},
-        data="<id>{id}</id>",
     )
 
     assert fill(call, JOB) == Call(
@@ -152,8 +151,10 @@ def test_a_call_is_filled_everywhere() -> None:
         params={"id": "a/b c"},
         headers={"X-State": "running"},
         json={"query": "query($id: ID!) { node(id: $id) { {name} } }", "ids": ["a/b c", 7, None, ["3"]]},
-        data="<id>a/b c</id>",
     )
+    assert fill(Call("POST", "/x", data="<id>{id}</id>"), JOB).data == "<id>a/b c</id>"
+    assert fill(Call("POST", "/x", data={"PHASE": "{state}"}), JOB).data == {"PHASE": "running"}
+    assert fill(Call("POST", "/x", data=b"{id}"), JOB).data == b"{id}"
 
 
 def test_what_a_job_puts_into_a_template_is_no_template() -> None:

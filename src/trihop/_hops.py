@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trihop._arguments import WrongType, WrongValue
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface, accepted
 from trihop._values import JSON, Garbled, Job, Reply, Result
 from trihop._verdicts import (
@@ -139,6 +140,8 @@ def _read(surface: Callable[..., Any], reply: Reply, arguments: tuple[object, ..
         return None
     try:
         verdict = surface(*arguments)
+    except (WrongType, WrongValue) as wrong:
+        return Nonsense(f"the surface made a verdict that cannot be: {wrong}", fault=True)
     except _STUMBLES as stumble:
         if reply.status_code >= 400:
             return None

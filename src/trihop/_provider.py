@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from trihop._origin import origin_of
+from trihop._arguments import expect, expect_seconds
+from trihop._origin import check_origins
 from trihop._pacing import Budget, LongPoll, Pacing, RetryPolicy
 from trihop._surface import DownloadSurface, PollSurface, ReadJob, ReadState, SubmitSurface, whole_body
 from trihop._template import check_url, fill
 from trihop._values import Call, Job, as_call
+
+_A_HEADER = "the name of a header field, such as 'Idempotency-Key'"
 
 Template = str | Call | Callable[[Job], str | Call]
 
@@ -64,10 +67,16 @@ class Provider:
             if not isinstance(template, (str, Call)):
                 raise TypeError(f"Provider {self.name}: {what}= takes a URL template or a Call, got {template!r}")
             check_url(as_call(template).url, f"Provider {self.name}, {what}=")
-        if self.grace < 0:
-            raise ValueError(f"Provider {self.name}: grace= is seconds, 0 or more, got {self.grace}")
-        for origin in self.origins:
-            origin_of(origin)
+        here = f"Provider {self.name}:"
+        if self.long_poll is not None:
+            expect(self.long_poll, LongPoll, f"{here} long_poll=", "a LongPoll, such as LongPoll(seconds=30)")
+        if self.idempotency is not None and not expect(self.idempotency, str, f"{here} idempotency=", _A_HEADER):
+            raise ValueError(f"{here} idempotency= takes {_A_HEADER}, got an empty one")
+        check_origins(self.origins, f"{here} origins=")
+        expect_seconds(self.grace, f"{here} grace=")
+        expect(self.pacing, Pacing, f"{here} pacing=", "a Pacing, such as Pacing(first=2, cap=60)")
+        expect(self.budget, Budget, f"{here} budget=", "a Budget, such as Budget(polls=100)")
+        expect(self.retry, RetryPolicy, f"{here} retry=", "a RetryPolicy, such as RetryPolicy(attempts=3)")
 
     def __repr__(self) -> str:
         return f"Provider({self.name!r})"  # templates may have a key in them

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from trihop._arguments import number_or_none
 from trihop._template import check_url, fill
 from trihop._values import JSON, Garbled, Job, Reply, Result, as_call
 from trihop._verdicts import (
@@ -205,7 +205,7 @@ class ReadJob:
         return Accepted(
             job_id,
             status_url,
-            after=_number_or_none(found.get("after")),
+            after=number_or_none(found.get("after")),
             memo={name: read(reply) for name, read in self._memo.items()},
         )
 
@@ -310,7 +310,7 @@ class ReadState:
     def __call__(self, reply: Reply, job: Job) -> PollVerdict:
         """`Pending`, `Transient` or an ending."""
         if transient := self._get("transient", reply):
-            return Transient(str(transient), after=_number_or_none(self._get("after", reply)))
+            return Transient(str(transient), after=number_or_none(self._get("after", reply)))
         word = self._read["state"](reply)
         if word is None or word == "":
             if reply.status_code >= 400:  # accepted, and no state in it: the status is all there is
@@ -322,8 +322,8 @@ class ReadState:
         if kind is None or kind == "pending":
             return Pending(
                 state,
-                after=_number_or_none(self._get("after", reply)),
-                progress=_number_or_none(self._get("progress", reply)),
+                after=number_or_none(self._get("after", reply)),
+                progress=number_or_none(self._get("progress", reply)),
                 message=message,
                 known=kind is not None,
             )
@@ -351,8 +351,8 @@ class ReadState:
         return {name: count for name, count in found.items() if count is not None} or None
 
     def _outcome(self, kind: str, reply: Reply) -> type[Ending]:
-        if kind == "succeeded" and (_number_or_none(self._get("bad_items", reply)) or 0) > 0:
-            good = _number_or_none(self._get("good_items", reply))
+        if kind == "succeeded" and (number_or_none(self._get("bad_items", reply)) or 0) > 0:
+            good = number_or_none(self._get("good_items", reply))
             return Failed if good == 0 else Partial
         return _ENDINGS[kind]
 
@@ -401,12 +401,3 @@ def at_hand(reply: Reply) -> Result:
 
 def _text_or_none(value: JSON) -> str | None:
     return None if value is None or value == "" else str(value)
-
-
-def _number_or_none(value: JSON) -> float | None:
-    """A finite number, also from a text such as "42" or "42 %"."""
-    if value is None or isinstance(value, bool):
-        return None
-    written = str(value)
-    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*%?\s*", written) if len(written) <= 40 else None
-    return float(match.group(1)) if match else None

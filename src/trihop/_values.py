@@ -14,6 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from requests.structures import CaseInsensitiveDict
 from requests.utils import parse_header_links
 
+from trihop._arguments import (
+    WrongType,
+    WrongValue,
+    expect,
+    expect_sha256,
+    expect_size,
+    expect_texts,
+    text_or_none,
+    told,
+)
 from trihop._redact import redact_headers, redact_text, redact_url
 
 if TYPE_CHECKING:
@@ -74,6 +84,13 @@ class Call:
             raise TypeError(f"Call needs its URL as a str, got {type(self.url).__name__}")
         if self.credentials not in ("origin", "always", "never"):
             raise ValueError(f"credentials is 'origin', 'always' or 'never', got {self.credentials!r}")
+        for name in ("params", "headers"):
+            if (given := getattr(self, name)) is not None:
+                expect_texts(given, f"Call({name}=)", "a mapping, such as {'Accept': 'text/csv'}")
+        if self.data is not None:
+            expect(self.data, (Mapping, str, bytes), "Call(data=)", "a form as a mapping, a str or bytes")
+            if self.json is not None:
+                raise WrongValue("Call takes json= or data=, not both: a request has one body")
 
     def __repr__(self) -> str:
         return f"Call({self.method!r}, {redact_url(self.url)!r})"
@@ -101,6 +118,12 @@ class Reply:
         url: str = "",
         content: bytes = b"",
     ) -> None:
+        if type(status_code) is not int:
+            expect(status_code, int, "Reply(status_code)", "an HTTP status")
+        if type(content) is not bytes:
+            expect(content, (bytes, bytearray), "Reply(content=)", "bytes")
+        if not isinstance(headers, CaseInsensitiveDict):
+            expect_texts(headers, "Reply(headers=)", "a mapping, such as {'Retry-After': '5'}")
         self.status_code = status_code
         self.headers: Mapping[str, str] = (
             headers if isinstance(headers, CaseInsensitiveDict) else CaseInsensitiveDict(headers)
@@ -235,6 +258,14 @@ class Job:
     memo: Mapping[str, JSON] = field(default_factory=dict)
     ready: Ready | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("id", "status_url", "submit_url", "state"):
+            object.__setattr__(self, name, text_or_none(getattr(self, name), f"Job({name}=)"))
+        expect(self.submit_method, str, "Job(submit_method=)", "an HTTP method")
+        expect_texts(self.memo, "Job(memo=)", "a mapping of names to JSON values")
+        if self.ready is not None:
+            expect(self.ready, Ready, "Job(ready=)", "a Ready")
+
     def __repr__(self) -> str:
         return (
             f"Job(id={self.id!r}, state={self.state!r}, status_url={self.status_url and redact_url(self.status_url)!r})"
@@ -266,7 +297,17 @@ class Result:
 
     def __post_init__(self) -> None:
         if self.at is not None and not isinstance(self.at, (str, Call)):
-            raise TypeError(f"Result needs a URL, a Call or data=, got {type(self.at).__name__}")
+            raise WrongType(f"Result needs a URL, a Call or data=, got {told(self.at)}")
+        if self.at is not None and self.data is not None:
+            raise WrongValue("Result takes a place or data=, not both")
+        expect(self.name, str, "Result(name=)", "a text")
+        expect(self.single_use, bool, "Result(single_use=)", "True or False")
+        if self.size_bytes is not None:
+            expect_size(self.size_bytes, "Result(size_bytes=)", "a number of bytes, 0 or more")
+        if self.sha256 is not None:
+            expect_sha256(self.sha256, "Result(sha256=)")
+        if self.expires_at is not None and not hasattr(self.expires_at, "utcoffset"):
+            raise WrongType(f"Result(expires_at=) takes an aware datetime, got {told(self.expires_at)}")
 
     def __repr__(self) -> str:
         place = (
@@ -289,6 +330,11 @@ class Ready:
     results: Sequence[Result] = ()
     counts: JSON = None
     complete: bool = True
+
+    def __post_init__(self) -> None:
+        expect(self.job, Job, "Ready(job)", "a Job")
+        expect(self.state, str, "Ready(state)", "a text")
+        object.__setattr__(self, "results", results_of(self.results, "Ready(results=)"))
 
     def __repr__(self) -> str:
         results = ", ".join(map(repr, self.results))
@@ -319,6 +365,19 @@ class Ready:
                 raise ValueError(
                     f"there are {len(several)} results; choose one, such as ready[{several[0].name!r}].data"
                 )
+
+
+def results_of(given: object, where: str) -> tuple[Result, ...]:
+    """A copy of a sequence of results.
+
+    Raises:
+        WrongType: It is none.
+    """
+    results = tuple(given) if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else None
+    if results is None or not all(isinstance(result, Result) for result in results):
+        came = told(given) if results is None else ", ".join(sorted({told(result) for result in results}))
+        raise WrongType(f"{where} takes Results, such as [Result('/files/1')], got {came}")
+    return results
 
 
 def as_call(at: str | Call) -> Call:

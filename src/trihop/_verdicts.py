@@ -13,8 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import ClassVar
 
+from trihop._arguments import (
+    WrongType,
+    expect,
+    expect_size,
+    expect_texts,
+    number_or_none,
+    text_of,
+    text_or_none,
+    told,
+)
 from trihop._redact import redact_text
-from trihop._values import JSON, Call, Result
+from trihop._values import JSON, Call, Garbled, Result, results_of
 
 # A server may quote in these what it was sent.
 _AS_THE_SERVER_SAID = frozenset({"error", "message", "memo", "counts", "items"})
@@ -34,6 +44,18 @@ class _Verdict:
         return f"{type(self).__name__}({', '.join(told)})"
 
 
+def _word(state: object, where: str) -> str:
+    """A server's word; a body that has none is no answer, which a later poll may cure."""
+    if state is None:
+        raise Garbled("no_state", f"{where} takes a text, got None")
+    return text_of(state, where)
+
+
+def _expect_url(url: object, where: str) -> None:
+    if url is not None:
+        expect(url, str, where, "a URL as a text")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Accepted(_Verdict):
     """The server has a job for us.
@@ -50,6 +72,12 @@ class Accepted(_Verdict):
     _: KW_ONLY
     after: float | None = None
     memo: Mapping[str, JSON] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", text_or_none(self.id, "Accepted(id)"))
+        object.__setattr__(self, "after", number_or_none(self.after))
+        _expect_url(self.status_url, "Accepted(status_url)")
+        expect_texts(self.memo, "Accepted(memo=)", "a mapping of names to JSON values")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,6 +111,14 @@ class Pending(_Verdict):
     known: bool = True
     results: ClassVar[Sequence[Result]] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", _word(self.state, "Pending(state)"))
+        object.__setattr__(self, "after", number_or_none(self.after))
+        object.__setattr__(self, "progress", number_or_none(self.progress))
+        _expect_url(self.status_url, "Pending(status_url=)")
+        if self.memo is not None:
+            expect_texts(self.memo, "Pending(memo=)", "a mapping of names to JSON values")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Transient(_Verdict):
@@ -97,6 +133,10 @@ class Transient(_Verdict):
     _: KW_ONLY
     after: float | None = None
     results: ClassVar[Sequence[Result]] = ()
+
+    def __post_init__(self) -> None:
+        expect(self.reason, str, "Transient(reason)", "a short word, such as 'throttled'")
+        object.__setattr__(self, "after", number_or_none(self.after))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,6 +157,11 @@ class Ending(_Verdict):
     counts: JSON = None
     error: JSON = None
     message: str | None = None
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        object.__setattr__(self, "state", _word(self.state, f"{kind}(state)"))
+        object.__setattr__(self, "results", results_of(self.results, f"{kind}(results=)"))
 
 
 class Succeeded(Ending):
@@ -170,6 +215,13 @@ class Content(_Verdict):
     next: str | Call | None = None
     header_lines: int = 0
 
+    def __post_init__(self) -> None:
+        if self.items is not None and (isinstance(self.items, (str, bytes)) or not isinstance(self.items, Sequence)):
+            raise WrongType(f"Content(items=) takes a list of JSON values, got {told(self.items)}")
+        if self.next is not None:
+            expect(self.next, (str, Call), "Content(next=)", "a URL or a Call")
+        expect_size(self.header_lines, "Content(header_lines=)", "a number of lines, 0 or more")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LinkExpired(_Verdict):
@@ -177,12 +229,18 @@ class LinkExpired(_Verdict):
 
     reason: str
 
+    def __post_init__(self) -> None:
+        expect(self.reason, str, "LinkExpired(reason)", "what the server says, as a text")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gone(_Verdict):
     """The result is no more."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        expect(self.reason, str, "Gone(reason)", "what the server says, as a text")
 
 
 PollVerdict = Pending | Transient | Ending
