@@ -16,6 +16,7 @@ class Event:
     Args:
         kind: started, submitted, polled (same state as before: the heartbeat),
             state_changed, waiting, downloading, finished (well), ended (not well).
+            A plain text, so that code which knows a later kind is no type error.
         operation, operation_id, key: Which operation.
         hop: submit, poll or download; None outside of them.
         job_id, state: The server's part, as far as it is known.
@@ -27,7 +28,7 @@ class Event:
         message: What the server, or the error, says.
     """
 
-    kind: EventKind
+    kind: str
     operation: str
     operation_id: str
     key: str | None = None
@@ -70,8 +71,6 @@ def _line(event: Event) -> str | None:
             if event.message:
                 parts.append(event.message)
             return ", ".join(parts)
-        case "waiting":
-            return None
         case "downloading":
             total = f" of {_size(event.bytes_total)}" if event.bytes_total else ""
             return f"downloaded {_size(event.bytes_done)}{total}"
@@ -79,6 +78,8 @@ def _line(event: Event) -> str | None:
             return f"finished after {_duration(event.elapsed)}, {event.polls} polls"
         case "ended":
             return f"ended after {_duration(event.elapsed)}: {event.message}"
+        case _:
+            return None
 
 
 def _duration(seconds: float) -> str:
