@@ -192,3 +192,20 @@ def test_a_pending_answer_to_a_submit_is_an_acceptance():
 def test_code_and_message_are_found_in_the_shapes_that_errors_have(error, code, message):
     """For the root span, and to be quoted in messages."""
     assert error_fields(error) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        ({"__type": "ThrottlingException", "message": "slow down"}, ("ThrottlingException", "slow down")),
+        ({"__type": "AccessDenied", "Message": "no"}, ("AccessDenied", "no")),
+        (
+            {"resourceType": "OperationOutcome", "issue": [{"code": "processing", "diagnostics": "disk full"}]},
+            ("processing", "disk full"),
+        ),
+        ({"issue": []}, (None, None)),
+    ],
+)
+def test_code_and_message_are_found_where_servers_put_them(error, fields):
+    """AWS's `__type`, and the issues of a FHIR OperationOutcome."""
+    assert error_fields(error) == fields

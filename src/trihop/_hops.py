@@ -163,6 +163,17 @@ def said(reply: Reply) -> JSON:
 
 
 _CODE = re.compile(r"^([A-Z][A-Z0-9_]{2,63}): ")
+_CODES = ("code", "errorCode", "error_code", "type", "status", "error", "__type")
+_MESSAGES = (
+    "message",
+    "errorMessage",
+    "error_message",
+    "detail",
+    "title",
+    "error_description",
+    "diagnostics",
+    "Message",
+)
 
 
 def error_fields(error: JSON) -> tuple[str | None, str | None]:
@@ -181,25 +192,11 @@ def error_fields(error: JSON) -> tuple[str | None, str | None]:
             return match_ and match_.group(1), error
         case [first, *_]:
             return error_fields(first)
-        case {"error": dict() as inner}:
+        case {"error": dict() as inner} | {"issue": [dict() as inner, *_]}:  # the latter is FHIR's OperationOutcome
             return error_fields(inner)
         case dict():
-            code = next(
-                (
-                    error[name]
-                    for name in ("code", "errorCode", "error_code", "type", "status", "error")
-                    if error.get(name) is not None
-                ),
-                None,
-            )
-            message = next(
-                (
-                    error[name]
-                    for name in ("message", "errorMessage", "error_message", "detail", "title", "error_description")
-                    if error.get(name)
-                ),
-                None,
-            )
+            code = next((error[name] for name in _CODES if error.get(name) is not None), None)
+            message = next((error[name] for name in _MESSAGES if error.get(name)), None)
             return None if code is None else str(code), None if message is None else str(message)
         case other:
             return None, str(other)
