@@ -89,19 +89,16 @@ def socks_connect(exchange: Exchange, original: _Function, sock: Any, *args: Any
     sock.recv_into = recv_into
     try:
         limit.arm()
-        connected = original(sock, *args, **kwargs)
+        return original(sock, *args, **kwargs)  # which sets the caller's timeout at its end
     except DeadlineCut:
         sock.close()
         raise
     except OSError as error:
         if limit.struck(getattr(error, "socket_err", None) or error):
-            sock.close()
             raise exchange.cut() from None
         raise
     finally:
         del sock.recv_into
-    limit.restore()
-    return connected
 
 
 # ---- TLS
@@ -148,14 +145,14 @@ def ssl_io_loop(exchange: Exchange, original: _Function, transport: Any, step: _
 
 
 def places(host: str, port: int, family: socket.AddressFamily, exchange: Exchange) -> Iterator[str]:
-    """The addresses of a host, as literals; a literal is itself.
+    """The addresses of a host, as literals; the host itself where it is one, or where nothing bounds us.
 
     Raises:
         DeadlineCut: The deadline struck before the name was resolved. The resolver
             cannot be interrupted: its thread lives until the system gives up.
         OSError: As `socket.getaddrinfo`.
     """
-    if _is_literal(host):
+    if _is_literal(host) or exchange.left() == math.inf:
         yield host
         return
     try:
@@ -177,9 +174,8 @@ def _is_literal(host: str) -> bool:
 
 
 def _resolve(host: str, port: int, family: socket.AddressFamily, exchange: Exchange) -> list[Any]:
-    """`getaddrinfo`, in a thread of its own if there is a deadline: it takes no timeout."""
-    left = exchange.left()
-    if left == math.inf or host == "localhost":
+    """`getaddrinfo`, which takes no timeout, in a thread that can be left to itself."""
+    if host == "localhost":
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
     answers: queue.SimpleQueue[list[Any] | BaseException] = queue.SimpleQueue()
 
@@ -194,7 +190,7 @@ def _resolve(host: str, port: int, family: socket.AddressFamily, exchange: Excha
     except RuntimeError:  # no thread to be had, as at the interpreter's end
         ask()
     try:
-        answer = answers.get(timeout=min(left, LONGEST_S))
+        answer = answers.get(timeout=min(exchange.left(), LONGEST_S))
     except queue.Empty:
         raise exchange.cut() from None
     if isinstance(answer, BaseException):

@@ -215,7 +215,7 @@ class Reader(io.RawIOBase):
         """
         while True:
             left = self._remaining()
-            if left <= 0.0 or self._armed_s - left > _LAG_S:
+            if self._armed_s - left > _LAG_S:
                 self._limit.arm()
                 self._armed_s = left
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.util import connection as urllib3_connect
 
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
+from trihop._exchange_sockets import timed_out
 
 
 class MadeBefore(HTTPConnection):
@@ -139,9 +141,9 @@ def test_no_deadline_is_no_bound(session: requests.Session, monkeypatch: pytest.
     assert (exchange.received, refused) == (True, [])
 
 
-def test_a_deadline_in_a_year_is_none_that_a_socket_can_be_told(session: requests.Session) -> None:
-    """More than poll(2) takes is no OverflowError."""
-    with Server(answer) as server, bounded(Exchange(lambda: 4e7)):
+def test_a_deadline_that_no_socket_can_be_told_is_no_error(session: requests.Session) -> None:
+    """Three thousand years are more than a socket's timeout takes, and as good as none."""
+    with Server(answer) as server, bounded(Exchange(lambda: 1e11)):
         assert session.get(server.url).content == b"ok"
 
 
@@ -321,6 +323,12 @@ def test_the_cut_is_no_os_error() -> None:
     """What urllib3 and requests catch, wrap and retry does not include it."""
     assert not issubclass(DeadlineCut, (OSError, urllib3.exceptions.HTTPError, requests.RequestException))
     assert (DeadlineCut("wait", 3600.0).phase, DeadlineCut("wait", 3600.0).asked_s) == ("wait", 3600.0)
+
+
+def test_a_timeout_of_the_network_is_not_the_deadline() -> None:
+    """ETIMEDOUT, after minutes without an acknowledgement, is an error of the connection."""
+    assert timed_out(TimeoutError("timed out")) is True
+    assert timed_out(TimeoutError(errno.ETIMEDOUT, "Connection timed out")) is False
 
 
 def test_the_peer_is_found_where_people_look_for_it(session: requests.Session) -> None:

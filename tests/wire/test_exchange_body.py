@@ -291,11 +291,11 @@ def test_an_upload_that_is_read_slowly_is_cut(
     """A server that takes a little at a time wins no time by it."""
 
     def sips(peer: Peer) -> None:
-        while not peer.server.over.wait(0.02) and peer.sock.recv(4096):
+        while not peer.server.over.wait(0.003) and peer.sock.recv(16384):
             pass
 
     context = tls if scheme == "https" else None
-    with Server(sips, tls=context, receive_buffer=4096) as server, expect_cut("headers"):
+    with Server(sips, tls=context, receive_buffer=65536) as server, expect_cut("headers"):
         session.post(server.url, data=UPLOADS[upload](), verify=trusted)
 
 

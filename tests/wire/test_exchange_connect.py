@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 
 import pytest
 import requests
 import sockets
+import socks
 import urllib3
 from requests.adapters import HTTPAdapter
 from sockets import (
@@ -26,8 +28,11 @@ from sockets import (
     stalls,
     until,
 )
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.contrib.socks import SOCKSConnection
 
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
+from trihop._exchange_connect import places
 
 install()
 
@@ -158,6 +163,36 @@ def test_names_resolve_in_place_when_there_is_no_thread_to_be_had(
     assert len(refused) == 1
 
 
+def test_link_local_addresses_keep_their_scope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An IPv6 address that means something on one interface only is tried on that one."""
+    found = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", (address, 80, 0, scope)) for address, scope in V6.items()]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: found)
+    named = places("v6.test", 80, socket.AF_UNSPEC, Exchange(until(5)))
+    assert list(named) == ["fe80::1%2", "2001:db8::1"]
+
+
+V6 = {"fe80::1": 2, "2001:db8::1": 0}
+
+
+def test_a_connection_made_in_time_has_the_callers_timeout(tls: ssl.SSLContext, trusted: str) -> None:
+    """Plain, with TLS or through SOCKS: what bounded the connecting is taken off again."""
+    with Server(answer) as server, Server(answer, tls=tls) as secure, Server(socks5(server.port)) as proxy:
+        options = dict.fromkeys(("username", "password"))
+        options |= {"socks_version": socks.SOCKS5, "proxy_host": "127.0.0.1", "proxy_port": proxy.port, "rdns": True}
+        connections = [
+            HTTPConnection("127.0.0.1", server.port, timeout=7),
+            HTTPSConnection(
+                "localhost", secure.port, timeout=7, ssl_context=ssl.create_default_context(cafile=trusted)
+            ),
+            SOCKSConnection(_socks_options=options, host="far.test", port=80, timeout=7),
+        ]
+        for connection in connections:
+            with bounded(Exchange(until(5))):
+                connection.connect()
+            assert connection.sock.gettimeout() == 7
+            connection.close()
+
+
 # ---- TLS
 
 
@@ -211,6 +246,26 @@ def test_a_proxy_that_never_answers_connect_is_cut(session: requests.Session, tr
         session.get("https://localhost:1/", proxies={"https": proxy.url}, verify=trusted)
     assert proxy.heads[0].startswith(b"CONNECT localhost:1 ")
     assert (exchange.sent, exchange.received, exchange.requests) == (False, False, 0)
+
+
+def test_a_tunnel_that_a_request_has_to_dig_first_is_no_request(session: requests.Session) -> None:
+    """A connection that only connects when it sends has sent nothing while it waits for its proxy."""
+    with Server(stalls) as proxy, expect_cut("connect") as exchange:
+        connection = HTTPConnection("127.0.0.1", proxy.port)
+        connection.set_tunnel("far.test", 80)
+        try:
+            connection.request("GET", "/")
+        finally:
+            connection.close()
+    assert (exchange.sent, exchange.requests) == (False, 0)
+
+
+def test_a_proxy_with_tls_that_never_answers_connect_is_cut(
+    session: requests.Session, tls: ssl.SSLContext, trusted: str
+) -> None:
+    """After the handshake with a proxy we are still connecting."""
+    with Server(stalls, tls=tls) as proxy, expect_cut("connect"):
+        session.get("https://localhost:1/", proxies={"https": proxy.url}, verify=trusted)
 
 
 @pytest.mark.parametrize(
