@@ -209,9 +209,14 @@ class Fold:
         return attempts
 
     @property
+    def surely_fits(self) -> bool:
+        """Whether the attempts are so few that nothing needs to be weighed or left out."""
+        return self.attempts <= _SURELY_FIT
+
+    @property
     def omitted(self) -> int:
         """Attempts that are in the aggregates only."""
-        return 0 if self.attempts <= _SURELY_FIT else self.attempts - len(self.kept())
+        return 0 if self.surely_fits else self.attempts - len(self.kept())
 
     def attributes(self) -> dict[str, AttributeValue]:
         """The aggregates of a poll span by name; what there was none of is left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from urllib3.exceptions import LocationParseError
@@ -38,7 +39,15 @@ def origin_of(url: str) -> Origin:
     Raises:
         ValueError: It is not one, or its host can be read in two ways; the message does not show it.
     """
-    if not isinstance(url, str) or _is_ambiguous(url):
+    if not isinstance(url, str):
+        raise ValueError(_NOT_ONE)
+    return _parsed(url)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(url: str) -> Origin:
+    """Kept, as each request asks several times and a poll asks the same for hours."""
+    if _is_ambiguous(url):
         raise ValueError(_NOT_ONE)
     try:
         parts = parse_url(url)

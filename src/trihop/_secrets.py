@@ -44,6 +44,7 @@ class Secrets:
     def __init__(self, session: requests.Session) -> None:
         self._session = session
         self._sent: dict[str, None] = {}
+        self._known: list[str] | None = None
         self.last: requests.PreparedRequest | None = None
         """What went out last, as adapters and auth handlers left it; looked into when somebody wants to know."""
 
@@ -57,6 +58,7 @@ class Secrets:
             self._sent[secret] = None
         while len(self._sent) > _MOST_REMEMBERED:
             del self._sent[next(iter(self._sent))]
+        self._known = None
 
     def known(self, options: Mapping[str, Any]) -> list[str]:
         """Texts that are replaced wherever they turn up.
@@ -65,6 +67,8 @@ class Secrets:
             options: What the submit said of `auth` and `cert`.
         """
         session, request = self._session, self.last
+        if request is None and self._known is not None:
+            return self._known  # nothing went out since, so there is nothing new to be quoted
         if request is not None:
             self.last = None
             self.learn(request)
@@ -82,7 +86,8 @@ class Secrets:
         found += [value for _, value in _pairs(session.params)]
         for cert in (session.cert, options.get("cert")):
             found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
-        return [*_worth_it(found), *self._sent]
+        self._known = [*_worth_it(found), *self._sent]
+        return self._known
 
 
 def quotable(said: Any, known: Iterable[str], *, depth: int = 32) -> Any:

@@ -66,11 +66,12 @@ class TraceSpan:
         missing: It stands for a span that could not be started, and for all below it.
     """
 
-    __slots__ = ("_ids", "_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
+    __slots__ = ("_headers", "_ids", "_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
 
     def __init__(self, span: Span, *, missing: bool = False) -> None:
         self.span = span
         self._missing = missing
+        self._headers: dict[str, str] | None = None
         self.recording = bool(quietly(span.is_recording))
         self._ids = ids = quietly(span.get_span_context)
         self.trace_id = format(ids.trace_id, "032x") if ids is not None and ids.is_valid else None
@@ -90,9 +91,8 @@ class TraceSpan:
     def set(self, attributes: Attributes) -> None:
         """Add attributes; None values are left out."""
         if self.recording:
-            for name, value in attributes.items():
-                if value is not None:
-                    quietly(self.span.set_attribute, name, _encodable(value))
+            given = {name: _encodable(value) for name, value in attributes.items() if value is not None}
+            quietly(self.span.set_attributes, given)
 
     def fail(self, error_type: str, description: str) -> None:
         """Mark the span as the one that ended the operation."""
@@ -131,9 +131,10 @@ class TraceSpan:
 
     def headers(self) -> dict[str, str]:
         """What carries this span to the server; never baggage, whatever header a propagator keeps it in."""
-        carrier: dict[str, str] = {}
-        quietly(_inject, carrier, trace.set_span_in_context(self.span, otel_context.Context()))
-        return carrier
+        if self._headers is None:
+            self._headers = {}
+            quietly(_inject, self._headers, trace.set_span_in_context(self.span, otel_context.Context()))
+        return dict(self._headers)
 
 
 def _inject(carrier: dict[str, str], context: otel_context.Context) -> None:
