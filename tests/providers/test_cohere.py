@@ -76,6 +76,16 @@ def test_the_monitor_moves_to_the_dataset_and_the_parts_are_fetched_without_the_
     assert [call.headers.get("Authorization") for call in storage.calls] == [None, None]
 
 
+def test_the_dataset_is_asked_for_at_once(run, server, storage, clock):
+    """The job is over: the question where its results are does not wait for its turn among the polls."""
+    server.script(batch("QUEUED"), *[batch("IN_PROGRESS")] * 4, done(), dataset(f"{storage.url}part"))
+    storage.script(b"rows")
+
+    run()
+
+    assert clock.sleeps[-1] == 0.5
+
+
 def test_a_link_that_ran_out_is_asked_for_again_at_the_dataset(run, server, storage):
     """One fresh look at the dataset gives a fresh link."""
     server.script(batch("QUEUED"), done(), dataset(f"{storage.url}part?sig=old"), dataset(f"{storage.url}part?sig=new"))

@@ -43,6 +43,14 @@ def test_either_word_and_the_counts_decide(body, kind):
     assert type(gemini.BATCHES.poll(Reply(200, body), JOB)) is kind
 
 
+def test_counts_become_numbers():
+    """The trace and the message count items; an operation without counts has none."""
+    counted = gemini.BATCHES.poll(Reply(200, batch("BATCH_STATE_SUCCEEDED", stats=stats(2, 1, 1))), JOB)
+    uncounted = gemini.BATCHES.poll(Reply(200, batch("BATCH_STATE_SUCCEEDED")), JOB)
+
+    assert (counted.counts, uncounted.counts) == ({"total": 2, "succeeded": 1, "failed": 1}, None)
+
+
 PLACES = {
     "inline": {"response": {"inlinedResponses": {"inlinedResponses": ANSWERS}}},
     "inline, as the guide has it": {"response": {"inlinedResponses": ANSWERS}},
