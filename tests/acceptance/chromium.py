@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from acceptance.servers import debian
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
@@ -111,13 +112,12 @@ class Page:
 @contextmanager
 def chromium() -> Iterator[Page]:
     """A browser for the block."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert program is not None, "there is no Chromium: apt-get install chromium"
+    program = debian.chromium()
     with tempfile.TemporaryDirectory(prefix="trihop-chromium-", ignore_cleanup_errors=True) as profile:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         # The browser reads from 3 and writes to 4: the shell puts them there.
-        command = ["/bin/sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", program, *FLAGS]
+        command = ["/bin/sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", str(program), *FLAGS]
         process = subprocess.Popen(
             [*command, f"--user-data-dir={profile}"],
             pass_fds=(theirs_in, theirs_out),

@@ -65,7 +65,8 @@ def serving(
     log: Path,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Iterator[None]:
+    keep: bool = False,
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a server for the block.
 
     Args:
@@ -74,6 +75,10 @@ def serving(
         log: Where what it prints goes.
         environment: Variables beside those of this process.
         cwd: Its working directory.
+        keep: Leave it running after a block that went well.
+
+    Yields:
+        Its process.
 
     Raises:
         RuntimeError: It did not come up; the message has the end of its log.
@@ -95,9 +100,13 @@ def serving(
             if process.poll() is not None or clock.monotonic() - begun_s > _UP_WITHIN_S:
                 raise RuntimeError(f"{command[0]} did not come up: {log.read_text(errors='replace')[-2000:]}")
             clock.sleep(0.1)
-        yield
+        yield process
+    except BaseException:
+        keep = False
+        raise
     finally:
-        _end(process)
+        if not keep:
+            _end(process)
 
 
 def _answers(url: str) -> bool:

@@ -1,0 +1,47 @@
+"""Programs of Debian's packages, for machines that lack them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from acceptance.servers import CACHE
+
+
+def promtool() -> Path:
+    """Prometheus's checker. Unpacked rather than installed: the package would start a server."""
+    found = shutil.which("promtool")
+    if found is not None:
+        return Path(found)
+    program = CACHE / "prometheus" / "usr" / "bin" / "promtool"
+    if not program.exists():
+        folder = CACHE / "prometheus"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        _apt("download", "prometheus", cwd=folder)
+        (package,) = folder.glob("prometheus_*.deb")
+        subprocess.run(["dpkg-deb", "-x", package, folder], check=True)
+    return program
+
+
+def chromium() -> Path:
+    """A browser without a window; installed, as it needs many libraries."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if (found := shutil.which(name)) is not None:
+            return Path(found)
+    _apt("install", "--yes", "--no-install-recommends", "chromium", "fonts-dejavu-core")
+    found = shutil.which("chromium")
+    assert found is not None
+    return Path(found)
+
+
+def _apt(*arguments: str, cwd: Path | None = None) -> None:
+    """Run apt-get; once more with fresh lists if it does not know what is asked for."""
+    command = ["apt-get", "--quiet=2", *arguments]
+    if subprocess.run(command, cwd=cwd, capture_output=True, check=False).returncode == 0:
+        return
+    subprocess.run(["apt-get", "--quiet=2", "update"], capture_output=True, check=False)
+    finished = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise RuntimeError(f"apt-get failed: {(finished.stdout + finished.stderr)[-2000:]}")
