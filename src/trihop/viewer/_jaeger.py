@@ -29,7 +29,7 @@ def _span(span: Span, processes: dict[str, str]) -> dict[str, Any]:
         "operationName": span.name,
         "references": _references(span),
         "startTime": span.start_ns // 1000,
-        "duration": span.end_ns // 1000 - span.start_ns // 1000,
+        "duration": (span.end_ns - span.start_ns) // 1000,
         "tags": [*_tags(span.attributes), *_told_otherwise(span)],
         "logs": [_log(event) for event in span.events],
         "processID": key,
