@@ -136,6 +136,7 @@ class Fetch:
             self.pages += 1
             following = None if content.next is None else as_call(content.next)
             if following is not None:
+                self.expected_size = self.result.size_bytes  # the first page's length is not that of the whole
                 # A page belongs to the reply that named it, and so do its credentials.
                 following = replace(following, url=self._asked_for(join(reply.url, following.url)))
                 if not isinstance(content.next, Call):
