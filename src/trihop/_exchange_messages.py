@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 import socket
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -18,9 +17,6 @@ from urllib3.util.ssltransport import SSLTransport
 from trihop._exchange_sockets import DeadlineCut, Exchange, Limit, Reader, bounded
 
 _Function = Callable[..., Any]
-
-_RECORD_BYTES = 16384
-"""What TLS writes at a time; each such write is a wait of its own."""
 
 
 # ---- a request
@@ -52,17 +48,8 @@ def send(exchange: Exchange, original: _Function, conn: Any, data: Any) -> None:
     if not isinstance(sock, (socket.socket, SSLTransport)):
         original(conn, data)
         return
-    for piece in _pieces(sock, data):
-        with Limit(sock, exchange):
-            original(conn, piece)
-
-
-def _pieces(sock: Any, data: Any) -> Iterator[Any]:
-    """What is sent in one wait: all of it on a plain socket, one record with TLS."""
-    if isinstance(sock, (ssl.SSLSocket, SSLTransport)) and isinstance(data, (bytes, bytearray, memoryview)):
-        view = memoryview(data).cast("B")
-        return (view[at : at + _RECORD_BYTES] for at in range(0, len(view), _RECORD_BYTES))
-    return iter((data,))
+    with Limit(sock, exchange):  # which `sendall` takes as the limit of all it sends together
+        original(conn, data)
 
 
 def _exact_target(conn: Any, url: str, exact_url: str) -> str:

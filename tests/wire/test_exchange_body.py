@@ -321,6 +321,6 @@ def test_an_upload_in_time_arrives_whole(
         peer.stall()
 
     context = tls if scheme == "https" else None
-    with Server(count, tls=context) as server, bounded(Exchange(until(20))):
+    with Server(count, tls=context) as server, bounded(Exchange(until(20))) as exchange:
         assert session.post(server.url, data=UPLOADS[upload](), verify=trusted).status_code == 200
-    assert arrived == [UPLOAD_BYTES]
+    assert (arrived, exchange.requests) == ([UPLOAD_BYTES], 1)
