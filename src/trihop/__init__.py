@@ -122,9 +122,11 @@ __all__ = [
 _LATER = {"Operation": "trihop._block", "Download": "trihop._download", "configure": "trihop._configure"}
 
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'trihop' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-    return getattr(import_module(_LATER[name]), name)
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module 'trihop' has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
