@@ -18,12 +18,11 @@ from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download, Target, check_target
-from trihop._errors import OperationError, OperationTaken, ResultUnavailable
+from trihop._errors import JobPartiallyFailed, OperationError, OperationTaken, ResultUnavailable
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
 from trihop._hop import HopByHand
 from trihop._hop_arguments import check_download, check_poll, check_submit
-from trihop._operation import OnInterrupt
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
 from trihop._poll import Poller, poll
@@ -40,6 +39,8 @@ from trihop._watch import Watch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from trihop._operation import OnInterrupt
 
 T = TypeVar("T")
 
@@ -338,8 +339,6 @@ class Operation:
         if ready.complete or allow_partial:
             run.ready = ready
             return ready
-        from trihop._errors import JobPartiallyFailed
-
         error = run.error(
             JobPartiallyFailed,
             f"the job ended with failed items, state {ready.state!r}",
