@@ -214,6 +214,7 @@ ASYNC_OPERATION = Provider("azure.async_operation", submit=submit, poll=polling(
 
 `replace(azure.ASYNC_OPERATION, poll=azure.polling("location"))` where the API's description has a `final-state-via`.
 
+States: Accepted, Creating, Updating, the service's own words; Succeeded; Failed; Canceled; or 202, then 200 or 204
 Result: the resource, or what the monitor or the `Location` has
 Paging: `nextLink`, with `surface=azure.pages()`
 Deadline: 1 hour
@@ -231,6 +232,7 @@ OPERATION_LOCATION = Provider(
 )
 """An operation of a data-plane API that follows Azure's REST guidelines.
 
+States: NotStarted, Running, the service's own words; Succeeded; Failed; Canceled
 Result: `result` of the status monitor, or the resource
 Paging: `nextLink`, with `surface=azure.pages()`
 Deadline: 1 hour

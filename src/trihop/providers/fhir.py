@@ -96,6 +96,7 @@ EXPORT = Provider(
 )
 """An export, kicked off at `…/$export`, `…/Patient/$export` or `…/Group/{id}/$export`.
 
+States: 202; 200 with a manifest; 4xx or 5xx with an OperationOutcome that is not transient
 Result: NDJSON files, as many as the manifest lists; pass `into=`
 Paging: of the manifest, by `link`
 Deadline: 6 hours; an export of everything takes longer

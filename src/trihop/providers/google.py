@@ -61,6 +61,7 @@ def operations(root: str) -> Provider:
     Args:
         root: The service and its version, as in https://speech.googleapis.com/v1.
 
+    States: none; `done` with `response`, or with `error`, of which code 1 is cancelled
     Result: `response`, at hand
     Deadline: as the method's documentation says
     Checked: exchanges as documented
@@ -169,8 +170,10 @@ BIGQUERY = Provider(
 )
 """A job that was inserted with `POST …/projects/{project}/jobs`, under an id of the client's.
 
+States: PENDING, RUNNING; DONE, where `errorResult` decides
 Result: rows, one JSON object a line
 Paging: `pageToken`
+Idempotency: the job's id, with `retry=`; a 409 adopts the job that is there
 Deadline: 6 hours, the longest that a query may run
 Checked: exchanges as documented
 Source: https://cloud.google.com/bigquery/docs/reference/rest/v2/jobs

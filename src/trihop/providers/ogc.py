@@ -101,7 +101,9 @@ def dismiss(job: Job) -> Call:
 PROCESSES = Provider("ogc.processes", submit=submit, poll=poll, download=results, cancel=dismiss)
 """A process that was executed with `POST …/processes/{id}/execution`.
 
+States: accepted, running, created; successful; failed; dismissed
 Result: the results document, or the one output
+Cancel: `DELETE {status_url}`, unless it is known to be over
 Deadline: as the process takes
 Checked: wraptile 0.3.0, real HTTP
 Source: https://docs.ogc.org/is/18-062r2/18-062r2.html

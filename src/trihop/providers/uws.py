@@ -106,7 +106,9 @@ JOBS = Provider(
 )
 """A job of a UWS service, submitted to its list of jobs, such as `…/tap/async`.
 
+States: PENDING, QUEUED, EXECUTING, SUSPENDED, UNKNOWN; COMPLETED; ERROR; ABORTED; expired: ARCHIVED; ambiguous: HELD
 Result: what the job's document refers to, by its id; `result` for TAP
+Cancel: `POST {status_url}/phase`, PHASE=ABORT
 Deadline: the job's `executionduration`, and the time it may be queued
 Checked: exchanges as documented
 Source: https://www.ivoa.net/documents/UWS/20161024/REC-UWS-1.1-20161024.html
