@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test lint acceptance providers bench clean
+.PHONY: help install demo jaeger demo-jaeger test lint acceptance providers bench clean
 
 help: ## What there is
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,6 +19,12 @@ install: $(INSTALLED) ## Install trihop and all that develops it into .venv
 
 demo: $(INSTALLED) ## A whole triangle against a real job server, and its trace
 	@$(BIN)/trihop demo
+
+jaeger: $(INSTALLED) ## Build Jaeger from its source, once; needs Go, and some ten minutes
+	@PYTHONPATH=tests $(BIN)/python -m acceptance.demo_jaeger build
+
+demo-jaeger: $(INSTALLED) ## The demo in a real Jaeger; KEEP=1 leaves it up
+	@PYTHONPATH=tests $(BIN)/python -m acceptance.demo_jaeger
 
 lint: $(INSTALLED) ## Style and types
 	$(BIN)/ruff check src tests examples

@@ -64,7 +64,7 @@ def main() -> None:
         (wheel,) = work.glob("trihop-*.whl")
         project = work / "project"
         project.mkdir()
-        for part in ("tests", "examples", "docs"):
+        for part in ("tests", "examples", "docs", "collector-config"):
             shutil.copytree(ROOT / part, project / part, ignore=shutil.ignore_patterns("__pycache__"))
         for part in ("README.md", "pyproject.toml"):
             shutil.copy(ROOT / part, project / part)

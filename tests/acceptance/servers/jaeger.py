@@ -61,11 +61,13 @@ class Jaeger:
         url: Of its API and page.
         otlp: Of its OTLP receiver over HTTP.
         otlp_grpc: Host and port of its OTLP receiver over gRPC.
+        pid: Of its process.
     """
 
     url: str
     otlp: str
     otlp_grpc: str
+    pid: int
 
     def trace(self, trace_id: str, *, spans: int = 1) -> dict[str, Any]:
         """A trace as Jaeger tells it, once so many spans of it have come.
@@ -101,8 +103,10 @@ def running(folder: Path, *, keep: bool = False) -> Iterator[Jaeger]:
     environment = {f"JAEGER_{name}_PORT": str(port) for name, port in ports.items()}
     command = [binary(), "--config", CONFIG / "jaeger.yaml"]
     url = f"http://127.0.0.1:{ports['QUERY_HTTP']}"
-    with serving(command, ready=f"{url}/api/services", log=folder / "jaeger.log", environment=environment, keep=keep):
-        yield Jaeger(url, f"http://127.0.0.1:{ports['OTLP_HTTP']}", f"127.0.0.1:{ports['OTLP_GRPC']}")
+    ready, log = f"{url}/api/services", folder / "jaeger.log"
+    with serving(command, ready=ready, log=log, environment=environment, keep=keep) as process:
+        http, grpc = (f"127.0.0.1:{ports[f'OTLP_{name}']}" for name in ("HTTP", "GRPC"))
+        yield Jaeger(url, f"http://{http}", grpc, process.pid)
 
 
 @dataclass(frozen=True)
