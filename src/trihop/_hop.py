@@ -56,7 +56,9 @@ class HopByHand:
         preparing.secrets.last = response.request
         if run.job is None or (run.job.id is None and run.job.status_url != url):
             run.job = Job(
-                status_url=url, submit_url=run.last_request_url or url, state=None if run.job is None else run.job.state
+                status_url=url,
+                submit_url=preparing.as_written(run.last_request_url or url),
+                state=None if run.job is None else run.job.state,
             )
         reply = Reply(response.status_code, headers=response.headers, url=url, content=response.content)
         elapsed_s = response.elapsed.total_seconds()

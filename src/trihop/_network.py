@@ -105,6 +105,17 @@ _WORDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("connection_reset", frozenset({"ProtocolError", "ChunkedEncodingError"})),
 )
 
+
+def looked_ahead(error: BaseException) -> bool:
+    """Whether requests stumbled over where a redirect leads, which it looks at even if it is not to follow it."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is requests.Session.resolve_redirects.__code__:
+            return True
+        trace = trace.tb_next
+    return False
+
+
 # Failed before a byte of the request left.
 _NEVER_CONNECTED = frozenset({"connect_refused", "connect_timeout", "name_resolution"})
 
@@ -114,5 +125,7 @@ def may_have_left(error: BaseException) -> bool:
 
     For adapters that are not urllib3's; urllib3's own are asked what they sent.
     """
+    if type(error) is OSError:  # requests itself, which found no certificate at the path that it was given
+        return False
     inner = error.args[0] if error.args else None
     return not type(inner).__module__.startswith("urllib3") and error_type_of(error) not in _NEVER_CONNECTED

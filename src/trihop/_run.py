@@ -273,8 +273,10 @@ class Run:
         return shown
 
     def quotable(self, verdict: Verdict) -> Verdict:
-        """The verdict with a state for messages, records and logs: a server may quote what it was sent."""
+        """The verdict with a state, and counts, for messages, records and logs: a server may quote what it was sent."""
         state = self.shown(verdict.state, limit=256) or ""
+        if isinstance(verdict, Ending) and verdict.counts is not None:
+            verdict = replace(verdict, counts=quotable(verdict.counts, self.secrets()))
         return verdict if state == verdict.state else replace(verdict, state=state)
 
     # ---- endings

@@ -15,7 +15,7 @@ import requests
 
 from trihop._clock import Clock
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
-from trihop._network import BROKEN, error_type_of, may_have_left, read_parsed
+from trihop._network import BROKEN, error_type_of, looked_ahead, may_have_left, read_parsed
 from trihop._origin import Trusted, origin_of
 from trihop._prepare import AsInRequests, Outgoing, Preparing, harmless
 from trihop._redact import redacted_cause
@@ -193,7 +193,9 @@ class Courier:
                 sent.left = sent.left or exchange.sent
                 sent.cut, sent.error_type = cut, "deadline"
                 return None
-            except (requests.RequestException, OSError) as error:
+            except (requests.RequestException, OSError, ValueError) as error:
+                if exchange.sent and not isinstance(error, OSError) and not looked_ahead(error):
+                    raise  # a hook or an adapter of the caller's own
                 if isinstance(error, requests.HTTPError):  # of a hook that judges the status, which is not its business
                     response = error.response
                 if response is None:
@@ -219,6 +221,9 @@ class Courier:
         """Note why there is no answer; what to raise, if it is a URL or an option that requests itself refuses."""
         self.preparing.forget()
         self.preparing.secrets.last = getattr(error, "request", None)
+        if looked_ahead(error):
+            sent.left, sent.error_type, sent.cause = True, "bad_redirect", error
+            return None
         if isinstance(error, ValueError) and not exchange.sent:
             return redacted_cause(error, self.secrets())
         unseen = exchange.requests == 0 and not exchange.sent

@@ -151,6 +151,7 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
                 run, reply, f"the submit's answer (HTTP {reply.status_code}) made no sense: {outcome.what}"
             )
         case Ending():
+            outcome = run.quotable(outcome)
             run.job = replace(job, state=outcome.state)
             ready = settle(run, outcome, reply, allow_partial=True)
             run.job, run.idempotency_key = replace(run.job, ready=ready), None
