@@ -83,7 +83,7 @@ def test_every_module_has_a_place():
 
 
 def test_imports_run_one_way():
-    """No module imports one that comes after it, at its top; the block alone is fetched by what opens it."""
+    """No module imports one that comes after it, not even inside a function."""
     place = {name: number for number, name in enumerate(ORDER)}
     against = [
         f"{name} imports {other}"
