@@ -141,8 +141,8 @@ def test_results_that_are_not_ready_are_asked_for_again(execute, server, http_st
 
 @pytest.mark.parametrize("kind", ["result-not-available", "no-such-job"])
 def test_results_that_will_never_be_are_gone(execute, server, kind):
-    """The other two kinds of 404 are final, once the job was asked whether its results are elsewhere."""
-    server.script(created(), status("successful"), exception(404, kind), status("successful"))
+    """The other two kinds of 404 are final."""
+    server.script(created(), status("successful"), exception(404, kind))
 
     with pytest.raises(ResultUnavailable, match=kind):
         execute()
@@ -150,7 +150,7 @@ def test_results_that_will_never_be_are_gone(execute, server, kind):
 
 def test_a_gateways_404_is_judged_by_its_status(execute, server):
     """A page in the place of the results is no exception of OGC's."""
-    server.script(created(), status("successful"), Reply(404, content=b"<html>"), status("successful"))
+    server.script(created(), status("successful"), Reply(404, content=b"<html>"))
 
     with pytest.raises(ResultUnavailable, match="404"):
         execute()
