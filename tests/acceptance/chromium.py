@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import subprocess
@@ -114,10 +115,9 @@ def chromium() -> Iterator[Page]:
     """A browser for the block."""
     program = debian.chromium()
     with tempfile.TemporaryDirectory(prefix="trihop-chromium-", ignore_cleanup_errors=True) as profile:
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
+        (theirs_in, ours_out), (ours_in, theirs_out) = _pipe(), _pipe()
         # The browser reads from 3 and writes to 4: the shell puts them there.
-        command = ["/bin/sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", str(program), *FLAGS]
+        command = ["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash", str(program), *FLAGS]
         process = subprocess.Popen(
             [*command, f"--user-data-dir={profile}"],
             pass_fds=(theirs_in, theirs_out),
@@ -136,3 +136,12 @@ def chromium() -> Iterator[Page]:
                 process.kill()
                 process.wait()
             os.close(ours_in)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose ends stand clear of 3 and 4."""
+    ends = os.pipe()
+    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in ends)
+    for end in ends:
+        os.close(end)
+    return high[0], high[1]

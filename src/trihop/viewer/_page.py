@@ -140,7 +140,8 @@ def _waterfall(trace: Trace) -> Iterator[str]:
     yield " ".join(f"<kbd>{key}</kbd> {what}" for key, what in keys)
     yield f'</span></div><div role="treegrid" aria-label="Spans" aria-rowcount="{len(rows) + 1}">'
     yield '<div role="row" class="head" aria-rowindex="1"><div role="columnheader">span</div>'
-    yield f'<div role="columnheader">took</div><div role="columnheader" aria-label="time">{lanes.axis()}</div></div>'
+    yield '<div role="columnheader">took</div><div role="columnheader"><span class="unseen">time</span>'
+    yield f"{lanes.axis()}</div></div>"
     yield f"{drawn}</div></section>"
 
 
