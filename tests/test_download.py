@@ -279,6 +279,13 @@ def test_memory_reads_as_text_json_lines_and_rows(op, server):
     assert list(dos.iter_lines()) == ["a,b", "1,\u00e9"]
 
 
+def test_json_lines_may_hold_any_json(op, server):
+    """What says that it is JSON lines is read so, whatever its lines begin with."""
+    server.script(Reply(200, content=b'1\n"two"\n[3]\n', headers={"Content-Type": "application/x-ndjson"}))
+
+    assert list(op.download(f"{server.url}files/1").iter_rows()) == [1, "two", [3]]
+
+
 @pytest.mark.parametrize(
     ("data", "content"),
     [

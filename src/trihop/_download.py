@@ -88,13 +88,14 @@ class Download:
         """
         with self._open() as file:
             start = file.read(512).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        is_csv = "csv" in (self.content_type or "") or (start not in (b"{", b"["))
-        if is_csv:
+        kind = self.content_type or ""
+        are_lines = "ndjson" in kind or "jsonl" in kind
+        if "csv" in kind or (start not in (b"{", b"[") and not are_lines):
             import csv
 
             with self._open() as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
                 yield from csv.DictReader(lines)
-        elif start == b"[" and "ndjson" not in (self.content_type or "") and "jsonl" not in (self.content_type or ""):
+        elif start == b"[" and not are_lines:
             yield from self.json()
         else:
             for line in self.iter_lines():
