@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ ORDER = [
     *("_fold", "_tracing", "_configure"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
     *("_prepare", "_session", "_download"),
-    *("_run", "_poll", "_submit", "_fetch", "_evidence", "_watch", "_middleware"),
+    *("_run", "_poll", "_submit", "_fetch", "_evidence", "_watch", "_streamed", "_middleware"),
     *("_hop_arguments", "_hop", "_block"),
     *("providers", "_operation"),
     *("testing", "viewer", "demo", "cli"),
@@ -44,12 +45,17 @@ def unit(module):
     return module.split(".")[1] if "." in module else "__init__"
 
 
+@cache
 def modules():
+    """Every module's name and file."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
 
 
+@cache
 def imported(path, *, lazily=True):
     """The modules that this one imports when it runs, those inside functions too; not those for type checkers only."""
 
