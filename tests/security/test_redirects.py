@@ -164,11 +164,10 @@ def a_call(home: ScriptedServer, foreign: ScriptedServer) -> dict[str, Any]:
     result = Result(Call("POST", foreign.url + "files/1", headers=headers, json={"q": 1}))
     home.script(accepted(), running(), done())
     foreign.script(b"rows")
-    poll = lambda reply, job: (
-        Succeeded("done", results=(result,))
-        if b"done" in reply.content or b"succ" in reply.content
-        else Pending("running")
-    )  # noqa: E501, E731
+
+    def poll(reply: Reply, job: Job) -> Pending | Succeeded:
+        return Pending("running") if reply.json()["status"] == "running" else Succeeded("done", results=(result,))
+
     return {"provider": replace(generic.ACCEPTED, poll=poll)}
 
 
