@@ -221,7 +221,7 @@ def test_a_cause_is_kept_where_there_was_one(kind, raised):
         assert isinstance(raised.cause, requests.ConnectionError)
         assert not getattr(raised.cause, "request", None)
     elif kind is ResultCorrupt:
-        assert "1 bytes read, 3 more expected" in str(raised.cause)
+        assert re.search("1 bytes read, 3 more expected|broke off after 1 of 4 bytes", str(raised.cause))
     else:
         assert raised.cause is None
 
