@@ -190,6 +190,14 @@ def test_a_monitor_may_move_and_be_relative(walk, server):
     assert asked(server) == ["POST /foo", "GET /a/operations/7", "GET /a/operations/8?x=1", "GET /result"]
 
 
+def test_a_relative_location_is_the_submits(walk, server):
+    """It is resolved against the answer that gave it, not against the monitor that is asked last."""
+    server.script(accepted(Azure_AsyncOperation="/a/operations/7", Location="result"), monitor("Succeeded"), [1])
+
+    assert walk("POST", azure.ASYNC_OPERATION) == [1]
+    assert asked(server)[-1] == "GET /result"
+
+
 def test_without_a_monitor_the_location_is_asked_by_its_status(walk, server):
     """202 goes on and may move; 200 is over and is the result."""
     server.script(accepted(Location="/l/1"), accepted(Location="/l/2"), accepted(), {"rows": 2})

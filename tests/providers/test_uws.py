@@ -175,14 +175,14 @@ def test_a_job_is_aborted_by_its_phase(server, clock, session):
 
 def test_several_results_have_their_names(server, clock, session, tmp_path):
     """Each reference is a file under its id; one without an address is below the job."""
-    references = '<uws:result id="image" xlink:href="/files/i.fits"/><uws:result id="log 1"/>'
+    references = '<uws:result id="image" xlink:href="/files/i.fits"/><uws:result id="log/1?"/>'
     server.script(CREATED, job("COMPLETED", references), b"FITS", b"LOG")
 
     with operation("cutout", deadline=600, session=session, provider=uws.JOBS, clock=clock) as op:
         files = op.download(op.poll(op.submit("POST", server.url + "tap/async")), into=tmp_path)
 
-    assert {name: file.content for name, file in files.items()} == {"image": b"FITS", "log 1": b"LOG"}
-    assert asked(server)[-2:] == ["GET /files/i.fits", "GET /tap/async/7/results/log%201"]
+    assert {name: file.content for name, file in files.items()} == {"image": b"FITS", "log/1?": b"LOG"}
+    assert asked(server)[-2:] == ["GET /files/i.fits", "GET /tap/async/7/results/log%2F1%3F"]
 
 
 def test_a_completed_job_without_results_left_none(query, server):
