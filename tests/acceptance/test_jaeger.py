@@ -344,7 +344,8 @@ def test_metrics_come_out_under_the_names_that_queries_use(stack: Stack):
         assert re.search(rf'trihop_operation_duration_seconds_bucket{{[^}}]*le="{bound:.1f}"', text), bound
     assert re.search(r'traces_span_metrics_duration_seconds_bucket{[^}]*le="7200.0"', text)
     assert re.search(r'trihop_poll_wait_duration_seconds_sum{[^}]*trihop_wait_reason="hint"', text)
-    assert f'trace_id="{trace_id}"' in text
+    for name in ("trihop_operation_duration_seconds", SPAN_METRICS[1]):
+        assert re.search(rf'^{name}_bucket{{.*# {{.*trace_id="{trace_id}"', text, re.MULTILINE), name
     assert "job_id" not in text
 
 
