@@ -131,7 +131,7 @@ class Operation:
         finally:
             self._ended = True
             run.root.leave(self._span_token)
-            middleware.leave(self._cover_token)
+            middleware.leave(self._cover_token, self._watch)
             self._watch.finish(exception)
             run.close(exception)
             if _current.get() is self:

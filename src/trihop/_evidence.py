@@ -4,21 +4,25 @@ A wrong story is worse than none, so a request is named only where the exchanges
 prove its part:
 
 - poll: the same GET or HEAD (apart from a cache buster, or moved by `Location`
-  on a 202), asked again after an answer of 200 or 202, and its URL or id was
-  handed out by an earlier reply; a 202 of its own makes up for the latter. A
-  HEAD that waits for a URL which a 202 handed out polls as well.
+  on a 202), asked again after an answer of 200 or 202, and its URL or an id in
+  it was handed out by an earlier reply; a 202 of its own makes up for the latter.
+  A HEAD that waits for a URL which a 202 handed out polls as well.
 - submit: the request whose reply first handed out that URL or id.
-- download: a GET of what a poll's reply handed out, or below the poll's path,
-  or of the URL that HEAD polled.
+- download: a GET, answered only after the last poll, of what that poll's reply
+  handed out, or below the poll's path, or of the URL that HEAD polled.
 
-Everything else is a plain request. No clock, socket or span in here.
+What a sign-in hands out is about who asks, what a list hands out may be anybody's,
+and what hangs on a poll (its log, its owner) is asked beside it: none of that
+proves a poll. Everything else is a plain request. No clock, socket or span in here.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from trihop._hops import try_later
@@ -27,49 +31,77 @@ from trihop._values import JSON
 
 Role = Literal["submit", "poll", "download", "request"]
 
-_SHORTEST_ID = 4
+# So much of a body is read, and so much is remembered of one block.
+MOST_READ_BYTES = 65536
 _MOST_SCALARS = 500
-_MOST_HANDED = 20_000
+_MOST_REMEMBERED = 20_000
+
+_SHORTEST_ID = 4
+_SURE_AFTER = 3
+_SLASHES_OF_AN_ORIGIN = 2
+_READING = ("GET", "HEAD")
+_STATE_NAMES = ("status", "state", "phase")
 _CACHE_BUSTERS = frozenset({"_", "ts", "nonce", "cb"})
 _HANDING_HEADERS = ("Location", "Content-Location", "Operation-Location", "Azure-AsyncOperation")
+_SIGN_IN = re.compile(r"(access|id|refresh|session|auth|bearer)[_-]?token|token|jwt|session|sid", re.IGNORECASE)
 
 
-@dataclass(slots=True)
-class Seen:
-    """One exchange, as far as it is evidence.
-
-    Args:
-        method, url: What was asked.
-        status: The HTTP status; None where no answer came.
-        carried: The request's body as text, for the ids in it.
-        headers: Of the reply.
-        body: The reply's JSON, None where it had none or was not read.
-    """
+class Seen(NamedTuple):
+    """One exchange, as far as it is evidence."""
 
     method: str
     url: str
     status: int | None
-    carried: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: JSON = None
+    """The HTTP status; None where no answer came."""
+    carried: str | None = ""
+    """The request's body as text, for the ids in it; None where it cannot be told, as of a stream."""
+    headers: Mapping[str, str] = {}
+    """Of the reply."""
+    content: bytes = b""
+    """The reply's body as far as it was read."""
 
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """The same request, however often it was asked."""
+    """The same request, however often it was asked.
+
+    Args:
+        method, url: What was asked first.
+        parts: The pieces of the URL that may be ids.
+        handed_by: The exchange whose reply handed out the URL or an id in it; of those that prove something.
+        job_id: That id.
+        polled: Whether its askings are polls, by all that is known so far.
+        asked: How often.
+        last: Its latest exchange.
+    """
 
     method: str
     url: str
-    polled: bool = False
+    parts: tuple[str, ...] = ()
     handed_by: Exchange | None = None
-    handed_value: str | None = None
-    answered: bool = False
-    seen_202: bool = False
-    missing: bool = False
+    handed_url: bool = False
+    job_id: str | None = None
+    polled: bool = False
     asked: int = 0
     last: Exchange | None = None
+    answered_at: int | None = None
+    seen_202: bool = False
+    missing: bool = False
+    content: int | None = None
+    state: str | None = None
 
-    job_id: str | None = None
+    @property
+    def sure(self) -> bool:
+        """Whether nothing that is asked later can show that these are no polls."""
+        return self.polled and self.asked > _SURE_AFTER
+
+    def holds(self, url: str) -> bool:
+        """Whether a URL lies below this one, which is a job's: handed out, and by its path rather than its query."""
+        base, _, query = self.url.partition("?")
+        base = base.rstrip("/")
+        if self.handed_by is None or base.count("/") <= _SLASHES_OF_AN_ORIGIN or not url.startswith(f"{base}/"):
+            return False
+        return not query or (self.job_id is not None and self.job_id in unquote(base).split("/"))
 
 
 @dataclass(slots=True, eq=False)
@@ -78,14 +110,16 @@ class Exchange:
 
     Args:
         question: What was asked.
+        number: Which exchange of the block, from one.
         status: The HTTP status; None where no answer came.
-        submitted: Its reply first handed out what is being polled.
+        state: The server's own word for the job's state, where the reply has one under a usual name.
         again: The same was asked next, because this one failed.
     """
 
     question: Question
+    number: int
     status: int | None
-    submitted: bool = False
+    state: str | None = None
     again: Exchange | None = None
 
     @property
@@ -94,111 +128,202 @@ class Exchange:
         return self.status is None or try_later(self.status)
 
 
+class _Handed(NamedTuple):
+    by: Exchange
+    proves: bool
+    """Whether it can be about a job of the asker's."""
+
+
+@dataclass(slots=True, eq=False)
 class Evidence:
     """What the exchanges of one block prove so far."""
 
-    def __init__(self) -> None:
-        self._questions: dict[tuple[str, str], Question] = {}
-        self._moved: dict[str, Question] = {}
-        self._handed: dict[str, Exchange] = {}
-        self._carried: set[str] = set()
+    polled: list[Question] = field(default_factory=list)
+    """The questions whose askings are polls."""
+    _questions: dict[tuple[str, str, int], Question] = field(default_factory=dict)
+    _moved: dict[str, Question] = field(default_factory=dict)
+    _handed: dict[str, _Handed] = field(default_factory=dict)
+    _carried: set[str] = field(default_factory=set)
+    _count: int = 0
 
     def take(self, seen: Seen) -> Exchange:
-        """Take one exchange in; its question may be known to be a poll from now on."""
+        """Take one exchange in; questions may be known to be polls from now on, or not to be any after all."""
         question = self._question(seen)
-        exchange = Exchange(question, seen.status)
+        self._count += 1
+        exchange = Exchange(question, self._count, seen.status)
         if question.last is not None and question.last.failed:
             question.last.again = exchange
-        asked_again, waited_for = question.answered, question.missing
+        if seen.method in _READING and not question.polled and self._is_poll(question):
+            self._name(question)
         question.last = exchange
         question.asked += 1
-        question.answered = question.answered or seen.status in (200, 202)
+        if seen.status in (200, 202) and question.answered_at is None:
+            question.answered_at = exchange.number
         question.seen_202 = question.seen_202 or seen.status == 202
         question.missing = question.missing or seen.status in (403, 404)
-        giver = question.handed_by
-        if seen.method in ("GET", "HEAD") and not question.polled:
-            by_202 = giver is not None and giver.status == 202 and "/" in (question.handed_value or "")
-            question.polled = (asked_again and (giver is not None or question.seen_202)) or (
-                seen.method == "HEAD" and waited_for and by_202
-            )
-            if question.polled and giver is not None:
-                giver.submitted = True
         self._hand_out(exchange, seen)
         return exchange
 
+    def know(self, method: str, url: str, handed: Iterable[str], *, polled: bool = False) -> None:
+        """Take in what somebody else asked and was handed: URLs, made absolute, and ids."""
+        question = self._question(Seen(method, url, 202))
+        self._count += 1
+        question.last = exchange = Exchange(question, self._count, 202)
+        question.asked += 1
+        question.answered_at = exchange.number
+        if polled and method in _READING and not question.polled:
+            self._name(question)
+        for value in handed:
+            self._handed[_without_busters(value)] = _Handed(exchange, True)
+
     def question(self, method: str, url: str) -> Question | None:
-        """The question a request would ask again."""
-        return self._questions.get((method, _without_busters(url)))
+        """The question that a GET or a HEAD would ask again."""
+        return self._questions.get((method, _without_busters(url), 0))
 
     def handed_out_by(self, url: str) -> str | None:
         """The URL whose reply handed this one out; None for one that the code wrote itself."""
-        giver = self._handed.get(_without_busters(url))
-        return None if giver is None else giver.question.url
+        handed = self._handed.get(_without_busters(url))
+        return None if handed is None else handed.by.question.url
 
     def role(self, exchange: Exchange) -> Role:
         """What is known of an exchange's part by now."""
         question = exchange.question
         if question.polled:
             return "poll"
-        if question.method == "GET" and self._is_download(question):
+        if question.method == "GET" and self.base_of(question) is not None:
             return "download"
-        resent: Exchange | None = exchange
-        while resent is not None and not resent.submitted:
-            resent = resent.again
-        return "request" if resent is None else "submit"
+        return "request" if self.submitted(exchange) is None else "submit"
+
+    def submitted(self, exchange: Exchange) -> Question | None:
+        """What is polled of that which an exchange's reply handed out, or the reply to one of its re-sends."""
+        sent: Exchange | None = exchange
+        while sent is not None:
+            for polled in self.polled:
+                if polled.handed_by is sent:
+                    return polled
+            sent = sent.again
+        return None
+
+    def base_of(self, question: Question) -> Question | None:
+        """The poll after whose last answer this question asked for what that answer handed out."""
+        answered_at = self._count if question.answered_at is None else question.answered_at
+        for polled in self.polled:
+            last = polled.last
+            if last is None or last.number >= answered_at:
+                continue
+            url = question.url
+            beheld = polled.method == "HEAD" and _without_busters(url) == _without_busters(polled.url)
+            if beheld or question.handed_by is last or polled.holds(url):
+                return polled
+        return None
+
+    # ---- what proves a poll
+
+    def _is_poll(self, question: Question) -> bool:
+        """Whether a question that is asked once more is a poll."""
+        giver = question.handed_by
+        if question.method == "HEAD" and question.missing:
+            return giver is not None and giver.status == 202 and question.handed_url
+        if question.answered_at is None:
+            return False
+        if question.seen_202:
+            return True
+        return giver is not None and not giver.question.polled and not self._hangs_on_a_poll(question)
+
+    def _hangs_on_a_poll(self, question: Question) -> bool:
+        return any(polled.holds(question.url) for polled in self.polled)
+
+    def _name(self, question: Question) -> None:
+        question.polled = True
+        for other in self.polled:
+            if not other.sure and not other.seen_202 and question.holds(other.url):
+                other.polled = False
+        self.polled = [*(other for other in self.polled if other.polled), question]
+
+    # ---- who handed out what
 
     def _question(self, seen: Seen) -> Question:
-        key = (seen.method, _without_busters(seen.url))
+        reading = seen.method in _READING
+        url = _without_busters(seen.url)
+        # Two posts to one URL are the same question only with the same body; of a stream there is no telling.
+        body = 0 if reading else hash(seen.carried) if seen.carried is not None else self._count + 1
+        key = (seen.method, url, body)
         question = self._questions.get(key)
-        if question is None and seen.method in ("GET", "HEAD"):
-            question = self._moved.pop(seen.url, None)
+        if question is not None:
+            return question
+        question = self._moved.pop(seen.url, None) if reading else None
         if question is None:
-            question = Question(seen.method, seen.url)
-            self._name_giver(question)
-        self._questions[key] = question
+            question = Question(seen.method, seen.url, tuple(_parts(seen.url)))
+            self._name_giver(question, url)
+            self._carried.update(question.parts)
+        if len(self._questions) < _MOST_REMEMBERED:
+            self._questions[key] = question
         return question
 
-    def _is_download(self, question: Question) -> bool:
-        if question.handed_by is not None and question.handed_by.question.polled:
-            return True
-        if (head := self._questions.get(("HEAD", _without_busters(question.url)))) is not None and head.polled:
-            return True
-        path = question.url.partition("?")[0]
-        return any(
-            other.polled and path.startswith(other.url.partition("?")[0].rstrip("/") + "/") for other in self._polled()
-        )
-
-    def _polled(self) -> Iterator[Question]:
-        return (question for question in self._questions.values() if question.polled)
-
-    def _name_giver(self, question: Question) -> None:
+    def _name_giver(self, question: Question, url: str) -> None:
         """The earlier exchange whose reply handed out this question's URL, or an id in it."""
-        for value in (_without_busters(question.url), *_parts(question.url)):
-            if value in self._handed:
-                question.handed_by, question.handed_value = self._handed[value], value
+        handed = self._handed
+        for value in (url, *question.parts):
+            if (found := handed.get(value)) is not None and found.proves:
+                question.handed_by, question.handed_url = found.by, value is url
                 break
-        for value in _parts(question.url):
-            if question.handed_by is not None and self._handed.get(value) is question.handed_by:
+        for value in question.parts:
+            if (found := handed.get(value)) is not None and found.by is question.handed_by:
                 question.job_id = value
                 return
 
     def _hand_out(self, exchange: Exchange, seen: Seen) -> None:
-        self._carried.update(_parts(seen.url))
-        if seen.carried:
+        question = exchange.question
+        if seen.carried and len(self._carried) < _MOST_REMEMBERED:
             self._carried.update(_words(seen.carried))
-        if seen.status is None or seen.status >= 400 or len(self._handed) > _MOST_HANDED:
+        if seen.status is None or seen.status >= 400:
+            return
+        if (location := seen.headers.get("Location")) is not None and seen.status == 202 and seen.method in _READING:
+            self._moved[join(seen.url, location)] = question
+        content = hash(seen.content)
+        if content == question.content:  # word for word what it answered before
+            exchange.state = question.state
+            if location is None:
+                return
+        question.content = content
+        if len(self._handed) >= _MOST_REMEMBERED:
             return
         for name in _HANDING_HEADERS:
-            if (location := seen.headers.get(name)) is not None:
-                target = _without_busters(join(seen.url, location))
-                self._handed.setdefault(target, exchange)
-                if name == "Location" and seen.status == 202 and seen.method in ("GET", "HEAD"):
-                    self._moved[join(seen.url, location)] = exchange.question
-        for scalar in _scalars(seen.body):
+            if (target := seen.headers.get(name)) is not None:
+                self._handed.setdefault(_without_busters(join(seen.url, target)), _Handed(exchange, True))
+        body = _json_of(seen.content)
+        if body is None:
+            return
+        exchange.state = question.state = _state_of(body)
+        proves = not _signs_in(body)
+        for scalar, listed in _scalars(body):
             if scalar in self._carried:
                 continue
             value = _without_busters(join(seen.url, scalar)) if _is_reference(scalar) else scalar
-            self._handed.setdefault(value, exchange)
+            self._handed.setdefault(value, _Handed(exchange, proves and not (listed and seen.method in _READING)))
+
+
+def _json_of(content: bytes) -> JSON:
+    """A body's JSON, if it is some and small."""
+    if not content or len(content) > MOST_READ_BYTES or content[:1] not in b'{["':
+        return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _state_of(body: JSON) -> str | None:
+    if not isinstance(body, dict):
+        return None
+    return next((value for name in _STATE_NAMES if isinstance(value := body.get(name), str)), None)
+
+
+def _signs_in(body: JSON) -> bool:
+    """Whether a reply hands out a credential."""
+    return isinstance(body, dict) and any(
+        isinstance(value, str) and _SIGN_IN.fullmatch(name) for name, value in body.items()
+    )
 
 
 def _is_reference(text: str) -> bool:
@@ -209,14 +334,14 @@ def _without_busters(url: str) -> str:
     base, mark, query = url.partition("?")
     if not mark:
         return url
-    kept = "&".join(part for part in query.split("&") if part.partition("=")[0] not in _CACHE_BUSTERS)
+    kept = "&".join([part for part in query.split("&") if part.partition("=")[0] not in _CACHE_BUSTERS])
     return f"{base}?{kept}" if kept else base
 
 
 def _parts(url: str) -> list[str]:
     """The pieces of a URL that may be an id: of its query first, then of its path from the end."""
     split = urlsplit(url)
-    values = [value for name, value in parse_qsl(split.query) if name not in _CACHE_BUSTERS]
+    values = [value for name, value in parse_qsl(split.query) if name not in _CACHE_BUSTERS] if split.query else []
     values += [unquote(piece) for piece in reversed(split.path.split("/"))]
     return [value for value in values if len(value) >= _SHORTEST_ID]
 
@@ -228,21 +353,22 @@ def _words(text: str) -> Iterable[str]:
     return (word for word in text.split() if len(word) >= _SHORTEST_ID)
 
 
-def _scalars(body: JSON) -> Iterator[str]:
-    """Texts and whole numbers of a JSON value, outermost first, that an id or a URL could be."""
-    level, count = [body], 0
+def _scalars(body: JSON) -> Iterator[tuple[str, bool]]:
+    """Texts and whole numbers of a JSON value that an id or a URL could be, outermost first; and whether in a list."""
+    level: list[tuple[JSON, bool]] = [(body, False)]
+    count = 0
     while level and count < _MOST_SCALARS:
-        below: list[JSON] = []
-        for value in level:
+        below: list[tuple[JSON, bool]] = []
+        for value, listed in level:
             match value:
                 case dict():
-                    below.extend(value.values())
+                    below.extend([(inner, listed) for inner in value.values()])
                 case list():
-                    below.extend(value)
+                    below.extend([(inner, True) for inner in value])
                 case str() if len(value) >= _SHORTEST_ID:
                     count += 1
-                    yield value
+                    yield value, listed
                 case int() if not isinstance(value, bool) and abs(value) >= 1000:
                     count += 1
-                    yield str(value)
+                    yield str(value), listed
         level = below[:_MOST_SCALARS]

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import requests
 
+from trihop import _semconv as semconv
 from trihop._arguments import expect
 from trihop._poll import Poller, settle
 from trihop._run import Hop, Run
 from trihop._session import Sent
 from trihop._values import Job, Ready, Reply
 from trihop._verdicts import Ending
+
+_MOST_UNJUDGED = 8
+
+
+class Steps:
+    """Makes an attempt of a hop of each request that the caller's own code sends while it is open."""
+
+    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+        """Fold it in."""
+        hop.came(sent)
+        hop.attempt(sent, error_type=error_type, measured=False)
+
+    def settle(self, hop: Hop) -> None:
+        """There is nothing left to fold in."""
 
 
 class HopByHand:
@@ -23,17 +39,19 @@ class HopByHand:
         self.name = name
         self._poller = Poller(run, surface=surface) if name == "poll" else None
         self._hop: Hop | None = None
+        self._before: Sent | None = None
+        self._unjudged: list[tuple[Sent, str | None, str | None]] = []
 
     def __enter__(self) -> HopByHand:
         self._run.check_deadline()
-        self._block = self._run.in_hop(self.name, None)
+        self._block = self._run.in_hop(self.name, None, taker=self)
         self._hop = self._block.__enter__()
-        self._hop.takes_requests = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._hop = None
         self._block.__exit__(kind, exception, trace)
 
     def wait(self, response: requests.Response) -> Ready | None:
@@ -50,31 +68,91 @@ class HopByHand:
         run, hop, poller = self._run, self._hop, self._poller
         if poller is None or hop is None:
             raise RuntimeError("hop.wait() is for an open poll hop: with op.hop('poll') as hop: … hop.wait(response)")
-        expect(response, requests.Response, f"operation {run.name!r}: hop.wait()", "a requests.Response")
+        expect(response, requests.Response, "hop.wait(response)", "the requests.Response of a poll of yours")
         preparing = run.courier.preparing
         url = preparing.as_written(response.url or "")
         preparing.secrets.last = response.request
-        if run.job is None or (run.job.id is None and run.job.status_url != url):
-            run.job = Job(
-                status_url=url,
-                submit_url=preparing.as_written(run.last_request_url or url),
-                state=None if run.job is None else run.job.state,
-            )
+        self._know_job(url)
         reply = Reply(response.status_code, headers=response.headers, url=url, content=response.content)
-        elapsed_s = response.elapsed.total_seconds()
-        sent = Sent(
-            reply=reply,
-            response=response,
-            left=True,
-            started_s=run.clock.monotonic() - elapsed_s,
-            duration_s=elapsed_s,
-            url=url,
-        )
+        seen = self._sent_of(response)
+        self.settle(hop)
+        self._tell_pause(hop, seen)
         run.status_code = reply.status_code
-        hop.last_sent = sent
         hop.asked((response.request.method if response.request is not None else None) or "GET", url)
+        sent = replace(seen, reply=reply, method="", earlier=[])  # its duration was measured when it came
+        hop.came(sent)
         step = poller.take(hop, sent, poller.judge(reply))
         if isinstance(step, Ending):
             return settle(run, step, reply, allow_partial=False)
         poller.wait(step)
         return None
+
+    # ---- what the caller's own code sends meanwhile
+
+    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+        """An attempt of the hop; a poll's may be judged yet."""
+        hop.came(sent)
+        if self._poller is not None:
+            self._unjudged.append((sent, error_type, state))
+            if len(self._unjudged) > _MOST_UNJUDGED:
+                self._fold(hop, *self._unjudged.pop(0))
+            return
+        if self._before is None:
+            hop.asked(sent.method, sent.url)
+        self._before = sent
+        self._run.last_request = (sent.method, sent.url)
+        hop.attempt(sent, error_type=error_type, measured=False)
+
+    def settle(self, hop: Hop) -> None:
+        """Fold in the polls that were never handed to `wait`: lost ones, and those of a loop that judges by itself."""
+        while self._unjudged:
+            self._fold(hop, *self._unjudged.pop(0))
+
+    def _fold(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+        run = self._run
+        self._tell_pause(hop, sent)
+        status = sent.status_code
+        if status is None or not 300 <= status < 400:
+            url = run.courier.preparing.as_written(sent.url)
+            self._know_job(url)
+            hop.asked(sent.method, url)
+            run.polls += 1
+            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: error_type})
+        if state is not None and run.job is not None and run.job.state != state:
+            run.job = replace(run.job, state=run.shown(state, limit=256))
+        hop.attempt(sent, error_type=error_type, state=state, measured=False)
+
+    def _sent_of(self, response: requests.Response) -> Sent:
+        """The exchange that brought a response, as the middleware saw it."""
+        for unjudged in self._unjudged:
+            if unjudged[0].response is response:
+                self._unjudged.remove(unjudged)
+                return unjudged[0]
+        took_s = response.elapsed.total_seconds()  # of a session that is not covered
+        return Sent(
+            response=response,
+            left=True,
+            started_s=self._run.clock.monotonic() - took_s,
+            duration_s=took_s,
+            url=response.url or "",
+        )
+
+    def _tell_pause(self, hop: Hop, sent: Sent) -> None:
+        """What the caller slept by other means than ours."""
+        before, latest = self._before, hop.fold.latest
+        if before is not None and latest is not None and latest.wait_s is None:
+            hop.fold.wait(max(0.0, sent.started_s - before.started_s - before.duration_s), "caller")
+        self._before = sent
+
+    def _know_job(self, url: str) -> None:
+        run = self._run
+        job = run.job
+        if job is not None and (job.status_url == url or run.submitted_s is not None):
+            return
+        method, submit_url = run.last_request if run.last_request is not None else ("GET", url)
+        run.job = Job(
+            status_url=url,
+            submit_url=run.courier.preparing.as_written(submit_url),
+            submit_method=method,
+            state=None if job is None else job.state,
+        )

@@ -8,19 +8,22 @@ on one session, or that started inside the block and kept the original.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import requests
 
-from trihop._exchange import DeadlineCut, Exchange, bounded
+from trihop._exchange import DeadlineCut, Exchange
 from trihop._exchange_sockets import current
 from trihop._network import error_type_of
-from trihop._session import Sent
+from trihop._session import Exchanged, Sent
+from trihop._streamed import watch_body
+from trihop._tracing import quietly, silenced, silent
 from trihop._watch import Watch
 
 Send = Callable[..., requests.Response]
@@ -40,30 +43,31 @@ class Cover:
     session: requests.Session | None
     outer: Cover | None
 
-    def watching(self, session: requests.Session) -> Watch | None:
+    def over(self, session: requests.Session) -> Cover | None:
         """The innermost open operation that covers a session."""
         cover: Cover | None = self
-        while cover is not None:
-            if not cover.watch.ended and (_everywhere or cover.session is session):
-                return cover.watch
+        while cover is not None and (cover.watch.ended or not (_everywhere or cover.session is session)):
             cover = cover.outer
-        return None
+        return cover
 
 
-@dataclass(slots=True, eq=False)
-class _Handling:
+class _Handling(Exchange):
     """A send of the caller's while it lasts; the redirects it follows are sends within it."""
 
-    request: requests.PreparedRequest
-    trace_headers: tuple[str, ...] = ()
-    within: list[tuple[requests.PreparedRequest, Sent]] = field(default_factory=list)
+    __slots__ = ("request", "trace_headers", "watch", "within")
+
+    def __init__(self, watch: Watch, request: requests.PreparedRequest) -> None:
+        super().__init__(watch.remaining)
+        self.watch = watch
+        self.request = request
+        self.trace_headers: tuple[str, ...] = ()
+        self.within: list[tuple[requests.PreparedRequest, Sent]] = []
 
 
 _cover: ContextVar[Cover | None] = ContextVar("trihop_cover", default=None)
-_handling: ContextVar[_Handling | None] = ContextVar("trihop_handling", default=None)
 
 _lock = threading.Lock()
-_wrapped: list[tuple[Send, Send]] = []  # ours and what it stands for, the outermost last
+_inner: WeakKeyDictionary[Send, Send] = WeakKeyDictionary()  # our wrappers, and what each stands for
 _open = 0
 _everywhere = False
 
@@ -77,17 +81,21 @@ def enter(watch: Watch, session: requests.Session | None) -> Token[Cover | None]
     return _cover.set(Cover(watch, session, _cover.get()))
 
 
-def leave(token: Token[Cover | None]) -> None:
-    """Undo `enter`."""
+def leave(token: Token[Cover | None], watch: Watch) -> None:
+    """Undo `enter`; the covers of generators that were closed out of turn go along."""
     global _open
     with _lock:
         _open -= 1
         if _open == 0 and not _everywhere:
             _unwrap()
-    try:
-        _cover.reset(token)
-    except ValueError:  # a generator that was entered in another context
-        _cover.set(None)
+    cover = _cover.get()
+    if cover is not None and cover.watch is watch:
+        try:
+            _cover.reset(token)
+        except ValueError:  # entered in another context, of which this one is a copy
+            _cover.set(cover.outer)
+    while (cover := _cover.get()) is not None and cover.watch.ended:
+        _cover.set(cover.outer)
 
 
 def instrument() -> None:
@@ -102,7 +110,10 @@ def instrument() -> None:
 
 
 def uninstrument() -> None:
-    """Undo `instrument()`; where another patch sits on ours, ours lets everything through instead."""
+    """Undo `instrument()`: operations cover the session they were given.
+
+    Where another patch of `Session.send` sits on ours, ours stays and lets everything through.
+    """
     global _everywhere
     with _lock:
         _everywhere = False
@@ -112,7 +123,7 @@ def uninstrument() -> None:
 
 def _wrap_outermost() -> None:
     inner = requests.Session.send
-    if _wrapped and _wrapped[-1][0] is inner:
+    if inner in _inner:
         return
 
     def send(self: requests.Session, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
@@ -121,13 +132,25 @@ def _wrap_outermost() -> None:
             return inner(self, request, **kwargs)
         return _send(cover, inner, self, request, kwargs)
 
-    _wrapped.append((send, inner))
+    # No attribute of what it wraps goes along: others mark their wrappers by one, and would take ours for theirs.
+    send.__module__ = __name__
+    _inner[send] = inner
     requests.Session.send = send  # type: ignore[method-assign]
 
 
 def _unwrap() -> None:
-    while _wrapped and requests.Session.send is _wrapped[-1][0]:
-        requests.Session.send = _wrapped.pop()[1]  # type: ignore[method-assign]
+    while (inner := _inner.get(requests.Session.send)) is not None:
+        requests.Session.send = inner  # type: ignore[method-assign]
+
+
+def _after_fork() -> None:
+    """In the child: a lock that another thread held is held for ever."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _send(
@@ -142,103 +165,96 @@ def _send(
     Raises:
         DeadlineExceeded: The deadline had passed, and nothing was sent; or it struck.
     """
-    outer = _handling.get()
-    if outer is None and current.get() is not None:
-        return inner(session, request, **arguments)  # a request of the engine's own
-    if outer is not None and outer.request is request:
-        return inner(session, request, **arguments)  # a wrapper of ours further out is at it
-    watch = cover.watching(session)
-    if watch is None:
+    around = current.get()
+    if around is not None and (not isinstance(around, _Handling) or around.request is request):
+        return inner(session, request, **arguments)  # the engine's own, or a wrapper of ours further out is at it
+    found = cover.over(session)
+    if found is None or not isinstance(request, requests.PreparedRequest):
         return inner(session, request, **arguments)
+    # Exporters ask for silence while they send: one with a session of its own has nothing to do with the operation.
+    unheard = silenced()
+    if unheard and found.session is not session:
+        return inner(session, request, **arguments)
+    watch = found.watch
+    outer = around if around is not None and around.watch is watch else None
     if outer is None:
         watch.run.check_deadline()
-    handling = _Handling(request)
-    handling.trace_headers = _add_trace_headers(watch, request, outer)
-    sent = Sent(started_s=watch.run.clock.monotonic(), url=request.url or "", method=request.method or "GET")
-    sent.asked_s = sent.started_s
-    token = _handling.set(handling)
+    handling = _Handling(watch, request)
+    if not unheard:
+        quietly(_add_trace_headers, handling, outer)
+    monotonic = watch.run.clock.monotonic
+    began_s = monotonic()
+    sent = Sent(started_s=began_s, asked_s=began_s, url=request.url or "", method=request.method or "GET")
+    token = current.set(handling)
     try:
-        with watch.run.root.sending(), bounded(Exchange(watch.remaining)):
+        with silent():
             response = inner(session, request, **arguments)
     except DeadlineCut as cut:
         sent.cut, sent.error_type = cut, "deadline"
         if outer is not None:
             raise
     except Exception as error:
-        sent.error_type = error_type_of(error)
+        sent.cause, sent.error_type = error, error_type_of(error)
         raise
     else:
-        sent.response = response.history[0] if response.history else response
+        sent.response = response
     finally:
-        _handling.reset(token)
-        for name in handling.trace_headers:
-            request.headers.pop(name, None)
-        sent.duration_s = watch.run.clock.monotonic() - sent.started_s
-        if handling.within and sent.response is not None:
-            sent.duration_s = sent.response.elapsed.total_seconds()
-        came = [(request, sent), *handling.within]
-        if outer is not None:
-            outer.within += came
-        else:
-            watch.take(came)
+        current.reset(token)
+        sent.duration_s = monotonic() - began_s
+        if handling.trace_headers:
+            _change(request.headers, remove=handling.trace_headers)
+        if not unheard:
+            quietly(_came, handling, sent, outer)
     if sent.cut is not None:
-        raise _exceeded(watch, sent.cut) from None
-    if arguments.get("stream") and outer is None:
-        _bind_body(watch, response)
+        raise watch.exceeded(sent.cut) from None
+    if outer is None and arguments.get("stream", session.stream):
+        watch_body(response, sent, watch)
     return response
 
 
-def _add_trace_headers(watch: Watch, request: requests.PreparedRequest, outer: _Handling | None) -> tuple[str, ...]:
-    """`traceparent` by the origin rule; a redirect has inherited that of the request before, and loses it first."""
-    headers = request.headers
+def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
+    """Tell of an exchange, and of those within it, in the order in which they went out."""
+    sent.resends = max(0, handling.requests - 1)
+    if (response := sent.response) is not None and response.history:
+        if handling.within:  # redirects: what came of this request is the first of them
+            sent.response = response = response.history[0]
+            sent.duration_s = response.elapsed.total_seconds()
+        for earlier in response.history:  # an auth handler's own way to ask again
+            request = earlier.request
+            took_s = earlier.elapsed.total_seconds()
+            sent.earlier.append(Exchanged(request.method or "", request.url or "", earlier.status_code, None, took_s))
+            sent.asked_s += took_s
+    came = [(handling.request, sent), *handling.within]
     if outer is not None:
-        for name in outer.trace_headers:
-            headers.pop(name, None)
+        outer.within += came
+    else:
+        for request, one in came:
+            handling.watch.take(request, one)
+
+
+def _add_trace_headers(handling: _Handling, outer: _Handling | None) -> None:
+    """`traceparent` by the origin rule; a redirect has inherited that of the request before, and loses it first."""
+    watch, request = handling.watch, handling.request
+    headers, inherited = request.headers, () if outer is None else outer.trace_headers
+    if inherited:
+        _change(headers, remove=inherited)
     redirected_from = None if outer is None else outer.request.url
     if not watch.may_carry_trace(request.method or "GET", request.url or "", redirected_from):
-        return ()
-    found = {name: value for name, value in watch.run.root.headers().items() if name not in headers}
-    headers.update(found)
-    return tuple(found)
-
-
-def _exceeded(watch: Watch, cut: DeadlineCut) -> Exception:
-    run = watch.run
-    if cut.asked_s is None:
-        return run.deadline_exceeded(cut.phase, "the request was cut off")
-    left = max(0.0, run.deadline.remaining())
-    what = f"a retry mounted on the session would wait {cut.asked_s:g} s and {left:g} s are left"
-    return run.deadline_exceeded(cut.phase, what, asked=cut.asked_s)
-
-
-# ---- a body that the caller reads later
-
-_READERS = ("read", "read1", "readinto", "readline", "readlines")
-_ITERATORS = ("stream", "read_chunked")
-
-
-def _bind_body(watch: Watch, response: requests.Response) -> None:
-    """Have a streamed body raise `DeadlineExceeded` at its outer edge: further in, urllib3 takes it for its own."""
-    raw = response.raw
-    if raw is None or not hasattr(raw, "_fp_bytes_read"):
         return
-    for name in _READERS:
-        if (method := getattr(raw, name, None)) is not None:
-            setattr(raw, name, partial(_read, watch, method))
-    for name in _ITERATORS:
-        if (method := getattr(raw, name, None)) is not None:
-            setattr(raw, name, partial(_iterate, watch, method))
+    added = {name: value for name, value in watch.run.root.headers().items() if name not in headers}
+    handling.trace_headers = tuple(added)
+    _change(headers, add=added)
 
 
-def _read(watch: Watch, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    try:
-        return method(*args, **kwargs)
-    except DeadlineCut as cut:
-        raise _exceeded(watch, cut) from None
-
-
-def _iterate(watch: Watch, method: Callable[..., Iterator[bytes]], *args: Any, **kwargs: Any) -> Iterator[bytes]:
-    try:
-        yield from method(*args, **kwargs)
-    except DeadlineCut as cut:
-        raise _exceeded(watch, cut) from None
+def _change(headers: Any, *, add: Mapping[str, str] = {}, remove: tuple[str, ...] = ()) -> None:
+    """Change header fields in one step: two threads may send the same prepared request."""
+    store = getattr(headers, "_store", None)
+    if store is None:
+        headers.update(add)
+        for name in remove:
+            headers.pop(name, None)
+        return
+    gone = {name.lower() for name in remove}
+    kept = type(store)((key, value) for key, value in store.items() if key not in gone)
+    kept.update((name.lower(), (name, value)) for name, value in add.items())
+    headers._store = kept

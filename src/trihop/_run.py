@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trihop import _semconv as semconv
 from trihop._deadline import Deadline
@@ -105,8 +105,8 @@ class Run:
         self.last_hop: str | None = None
         self.ending: TrihopError | None = None
         self.cancelled = False
-        self.last_request_url: str | None = None
-        self._last_span: TraceSpan | None = None
+        self.last_request: tuple[str, str] | None = None
+        self.last_span: TraceSpan | None = None
         self._told: set[str] = set()
         self._shown: dict[tuple[str, int], str] = {}
         # One anchor for all times: spans of an operation stay inside one another
@@ -168,6 +168,8 @@ class Run:
             DeadlineExceeded: The pause does not fit; `asked` and `remaining` say by how much.
         """
         hop = self.hop
+        if hop is not None and hop.taker is not None:
+            hop.taker.settle(hop)
         if not self.deadline.fits(pause.seconds):
             if hop is not None and pause.reason == "hint":
                 hop.fold.wait_refused(pause.seconds)
@@ -354,9 +356,11 @@ class Run:
     # ---- hops
 
     @contextmanager
-    def in_hop(self, name: str, call: Call | None, *, leave_open: bool = False) -> Iterator[Hop]:
+    def in_hop(
+        self, name: str, call: Call | None, *, leave_open: bool = False, taker: Taker | None = None
+    ) -> Iterator[Hop]:
         """Open a hop for the block; an error that leaves it ends the hop as failed."""
-        hop = self.open_hop(name, call)
+        hop = self.open_hop(name, call, taker)
         if name != "download":
             self.job_error = None
         try:
@@ -376,18 +380,18 @@ class Run:
         if not leave_open:
             self.close_hop()
 
-    def open_hop(self, name: str, call: Call | None) -> Hop:
+    def open_hop(self, name: str, call: Call | None, taker: Taker | None = None) -> Hop:
         """Close what is open and open the next hop."""
         self.close_hop()
         self.last_hop = name
-        self.hop = Hop(self, name, call, self._last_span)
+        self.hop = Hop(self, name, call, self.last_span, taker=taker)
         return self.hop
 
-    def close_hop(self) -> None:
-        """End the open hop's span, if one is open."""
+    def close_hop(self, at_ns: int | None = None) -> None:
+        """End the open hop's span, if one is open; now, unless it is said when."""
         if self.hop is not None:
-            self.hop.end()
-            self._last_span = self.hop.span
+            self.hop.end(at_ns)
+            self.last_span = self.hop.span
             self.hop = None
 
     def cancel(self, call: Call, *, timeout: Timeout) -> Sent:
@@ -397,7 +401,7 @@ class Run:
             **self.common,
             semconv.HOP: "request",
             semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
-            **_http_attributes(call),
+            **http_attributes(call.method, call.url),
         }
         span = self.root.child(call.method.upper(), CLIENT, attributes, at_ns=self.now_ns())
         sent = self.courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)
@@ -454,14 +458,37 @@ class Run:
             self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
 
 
+class Taker(Protocol):
+    """Whoever makes attempts of what the caller's own code sends while a hop is open."""
+
+    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+        """Take an exchange, and what was read off its reply."""
+        ...
+
+    def settle(self, hop: Hop) -> None:
+        """Fold in what nobody judged: there is to be a pause, or the end of the hop."""
+        ...
+
+
 class Hop:
     """One hop while it lasts: its span, and the fold of its attempts."""
 
     def __init__(
-        self, run: Run, name: str, call: Call | None, after: TraceSpan | None, *, at_ns: int | None = None
+        self,
+        run: Run,
+        name: str,
+        call: Call | None,
+        after: TraceSpan | None,
+        *,
+        at_ns: int | None = None,
+        job: Job | None = None,
+        taker: Taker | None = None,
     ) -> None:
         self.run = run
         self.name = name
+        self.job = job
+        """Where it is another than the run's."""
+        self.taker = taker
         self.fold = Fold()
         self.late = False
         self.sends = 0
@@ -472,17 +499,16 @@ class Hop:
         self.transferred_s = 0.0
         self._last_call: Call | None = None
         self.resends = 0
-        self.job: Job | None = None
-        self.takes_requests = False
         self._description = ""
+        job = job if job is not None else run.job
         start = {
             **run.common,
             semconv.HOP: name,
-            semconv.JOB_ID: None if run.job is None else run.shown(run.job.id),
-            **(_http_attributes(call) if call is not None else {}),
+            semconv.JOB_ID: None if job is None else run.shown(job.id),
+            **(http_attributes(call.method, call.url) if call is not None else {}),
         }
         at_ns = run.now_ns() if at_ns is None else at_ns
-        kind = INTERNAL if name == "poll" or call is None else CLIENT
+        kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
         self._span_name = (
             call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
         )
@@ -529,9 +555,13 @@ class Hop:
             run.status_code = sent.reply.status_code
         return sent
 
+    def came(self, sent: Sent) -> None:
+        """Note an exchange that somebody else sent as the hop's latest."""
+        self.last_sent = self._own_sent = sent
+
     def asked(self, method: str, url: str) -> None:
         """Tell what is asked, where that was not known when the hop began."""
-        self.attributes |= _http_attributes(Call(method, url))
+        self.attributes |= http_attributes(method, url)
 
     def attempt(
         self,
@@ -598,6 +628,8 @@ class Hop:
 
     def end(self, at_ns: int | None = None) -> None:
         """Write what the attempts came to, and end the span; now, unless it is said when."""
+        if self.taker is not None:
+            self.taker.settle(self)
         if self.span.recording:
             quietly(self._write)
         self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self._started_ns))
@@ -645,12 +677,9 @@ def _address(url: str) -> dict[str, Any]:
     return {semconv.SERVER_ADDRESS: origin.host.strip("[]"), semconv.SERVER_PORT: origin.port}
 
 
-def _http_attributes(call: Call) -> dict[str, Any]:
-    return {
-        semconv.HTTP_REQUEST_METHOD: call.method.upper(),
-        **_address(call.url),
-        semconv.URL_FULL: redact_url(call.url),
-    }
+def http_attributes(method: str, url: str) -> dict[str, Any]:
+    """What a span says of a request before it is answered."""
+    return {semconv.HTTP_REQUEST_METHOD: method.upper(), **_address(url), semconv.URL_FULL: redact_url(url)}
 
 
 def error_type_of(error: BaseException) -> str:

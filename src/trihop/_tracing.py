@@ -144,6 +144,16 @@ def _inject(carrier: dict[str, str], context: otel_context.Context) -> None:
     propagate.inject(carrier, context)
 
 
+def silent() -> _Sending:
+    """Keep instrumentations of the HTTP libraries silent for the block, and leave all else as it is."""
+    return _Sending(otel_context.set_value(_SUPPRESS_HTTP, True))
+
+
+def silenced() -> bool:
+    """Whether everybody is asked to be silent, as exporters do while they send."""
+    return bool(otel_context.get_value(_SUPPRESS_ALL))
+
+
 class _Sending:
     __slots__ = ("_context", "_token")
 

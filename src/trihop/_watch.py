@@ -7,30 +7,29 @@ all else waits for the end of the block, or for its turn in a long queue.
 
 from __future__ import annotations
 
-import json
+import math
+import os
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any
 
 import requests
 
 from trihop import _semconv as semconv
-from trihop._errors import TrihopError
-from trihop._evidence import Evidence, Exchange, Question, Seen
+from trihop._errors import DeadlineExceeded, TrihopError
+from trihop._evidence import MOST_READ_BYTES, Evidence, Exchange, Question, Seen
+from trihop._exchange import DeadlineCut
 from trihop._origin import origin_of
+from trihop._prepare import without_user
 from trihop._redact import is_signed
-from trihop._run import Hop, Run
+from trihop._run import Hop, Run, http_attributes
 from trihop._session import Sent
-from trihop._values import JSON, Call, Job
-
-if TYPE_CHECKING:
-    from trihop._tracing import TraceSpan
+from trihop._tracing import CLIENT
+from trihop._values import Call, Job, Ready, as_call
 
 _MOST_PENDING = 256
-_MOST_READ_BYTES = 65536
 _TRACED_POLLS = 8
-_STATE_NAMES = ("status", "state", "phase")
+_NO_JOB = Job()
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +38,6 @@ class _Request:
 
     exchange: Exchange
     sent: Sent
-    state: str | None
 
     @property
     def failure(self) -> str | None:
@@ -48,124 +46,232 @@ class _Request:
         return self.sent.error_type or (str(status) if status is not None and status >= 400 else None)
 
 
-@dataclass(slots=True)
 class Watch:
     """What one operation makes of its caller's own requests; from whatever thread its context reaches."""
 
-    run: Run
-    _evidence: Evidence = field(default_factory=Evidence)
-    _pending: dict[Exchange, _Request] = field(default_factory=dict)
-    _polls: dict[Question, Hop] = field(default_factory=dict)
-    _last_span: TraceSpan | None = None
-    _last_hop: Hop | None = None
-    _lock: threading.RLock = field(default_factory=threading.RLock)
-    ended: bool = False
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.ended = False
+        self._until_s = run.deadline.at_s
+        self._monotonic = run.clock.monotonic
+        self._start_over()
+        self._evidence = Evidence()
+        self._credentials: tuple[Any, ...] = ()
+        self._last: tuple[Sent, Hop | None] | None = None
+
+    def _start_over(self) -> None:
+        """With nothing to tell: what a fork has a copy of is told by the process that saw it."""
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._pending: dict[Exchange, _Request] = {}
+        self._counted = 0
+        self._polls: dict[Question, Hop] = {}
 
     def remaining(self) -> float:
         """Seconds left; a body that outlives its block is not bounded by it any more."""
-        return float("inf") if self.ended else self.run.deadline.remaining()
+        return self._until_s - self._monotonic()
+
+    def exceeded(self, cut: DeadlineCut) -> DeadlineExceeded:
+        """The error for a deadline that struck inside an exchange."""
+        run = self.run
+        if cut.asked_s is None:
+            return run.deadline_exceeded(cut.phase, "the request was cut off")
+        left = max(0.0, run.deadline.remaining())
+        what = f"a retry mounted on the session would wait {cut.asked_s:g} s and {left:g} s are left"
+        return run.deadline_exceeded(cut.phase, what, asked=cut.asked_s)
 
     def may_carry_trace(self, method: str, url: str, redirected_from: str | None) -> bool:
         """Whether `traceparent` goes along.
 
         To URLs that the code wrote itself; to links that were handed out, and to
-        redirects, within the origin that gave them; never into a signed URL; with
-        the first few of many polls.
+        redirects, within the origin that gave them or to one that was named; never
+        into a signed URL; with the first few of many polls.
         """
-        propagate = self.run.propagate
-        if propagate is False or is_signed(url):
+        run = self.run
+        if run.propagate is False or is_signed(url):
             return False
-        with self._lock:
+        if not run.propagate:
             question = self._evidence.question(method, url)
-            giver = redirected_from or self._evidence.handed_out_by(url)
-        if question is not None and question.asked >= _TRACED_POLLS and not propagate:
-            return False
+            by_hand = 0 if run.hop is None or run.hop.name != "poll" else run.hop.fold.attempts
+            if max(by_hand, 0 if question is None else question.asked) >= _TRACED_POLLS:
+                return False
+        giver = redirected_from or self._evidence.handed_out_by(url)
         try:
-            return giver is None or origin_of(giver) == origin_of(url)
+            return giver is None or origin_of(giver) == origin_of(url) or url in run.courier.trusted
         except ValueError:
             return False
 
-    def take(self, came: Iterable[tuple[requests.PreparedRequest, Sent]]) -> None:
-        """Take in what one send came to: its exchange, and those of the redirects it followed."""
-        run = self.run
-        for request, sent in came:
-            body = _json_of(sent.response)
-            headers = {} if sent.response is None else sent.response.headers
-            seen = Seen(sent.method, sent.url, sent.status_code, _carried(request), headers, body)
-            with self._lock:
-                if self.ended:
-                    return
-                found = _Request(self._evidence.take(seen), sent, _state_of(body))
-                run.measure_exchanges(sent, found.failure)
-                run.status_code = sent.status_code
-                if run.hop is not None and run.hop.takes_requests:
-                    self._to_open_hop(run.hop, found)
-                    continue
-                run.last_request_url = sent.url
-                run.last_hop = self._evidence.role(found.exchange)
-                self._pending[found.exchange] = found
-                if found.exchange.question.polled:
-                    self._fold(found.exchange.question)
-                if len(self._pending) > _MOST_PENDING:
-                    self._write(next(iter(self._pending.values())))
+    # ---- what is taken in
+
+    def take(self, request: requests.PreparedRequest, sent: Sent) -> None:
+        """Take an exchange in, and what its reply shows of those before it."""
+        if self._pid != os.getpid():
+            self._start_over()
+        with self._lock:
+            if self.ended:
+                return
+            run, response = self.run, sent.response
+            self._learn_credentials(request)
+            content = b"" if response is None else response._content
+            seen = Seen(
+                sent.method,
+                sent.url,
+                sent.status_code,
+                _carried(request),
+                {} if response is None else response.headers,
+                content if isinstance(content, bytes) else b"",
+            )
+            found = _Request(self._evidence.take(seen), sent)
+            run.measure_exchanges(sent, found.failure)
+            run.status_code = sent.status_code
+            if run.hop is not None and run.hop.taker is not None:
+                self._last = (sent, run.hop)
+                run.hop.taker.take(run.hop, sent, found.failure, found.exchange.state)
+            else:
+                self._last = (sent, None)
+                self._take(found)
+
+    def _take(self, found: _Request) -> None:
+        run, exchange = self.run, found.exchange
+        run.last_request = (found.sent.method, found.sent.url)
+        question = exchange.question
+        hop = self._polls.get(question)
+        if hop is not None:
+            self._attempt(hop, found)
+        else:
+            self._pending[exchange] = found
+            if question.sure:
+                self._fold(question)
+            elif question.polled:
+                run.job = self._job_of(question)
+        if question.polled:
+            self._count_polls()
+        run.last_hop = self._evidence.role(exchange)
+        if len(self._pending) > _MOST_PENDING:
+            self._write(next(iter(self._pending.values())))
+
+    def _learn_credentials(self, request: requests.PreparedRequest) -> None:
+        """What goes out is never to be shown; the server may quote it."""
+        secrets, headers = self.run.courier.preparing.secrets, request.headers
+        found = (headers.get("Authorization"), headers.get("Cookie"))
+        if found == self._credentials:
+            secrets.last = request
+        else:
+            self._credentials = found
+            secrets.learn(request)
+
+    def know(self, job: Job) -> None:
+        """Take in what the engine submitted: the caller may go on with a loop of its own."""
+        if job.submit_url is None:
+            return
+        with self._lock:
+            handed = [value for value in (job.status_url, job.id) if value is not None]
+            self._evidence.know(job.submit_method, job.submit_url, handed)
+
+    def know_results(self, ready: Ready) -> None:
+        """Take in what the engine polled, and the results that were handed out."""
+        job = ready.job
+        if job.status_url is None:
+            return
+        with self._lock:
+            handed = [as_call(result.at).url for result in ready.results if result.at is not None]
+            self._evidence.know("GET", job.status_url, handed, polled=True)
+
+    # ---- what is told
 
     def finish(self, exception: BaseException | None) -> None:
         """Write what is left, in the order in which it happened."""
+        if self._pid != os.getpid():
+            self._start_over()
         with self._lock:
-            self.ended = True
-            last = self._last_hop
-            if isinstance(exception, TrihopError) and last is not None and last.name == self.run.last_hop:
-                last.fail(exception)
+            self.ended, self._until_s = True, math.inf
+            while self._pending:
+                self._write(next(iter(self._pending.values())), exception)
             for hop in self._polls.values():
                 assert hop.last_sent is not None
+                if self._blames(exception, hop.last_sent):
+                    hop.fail(exception)  # type: ignore[arg-type]
                 hop.end(self._end_of(hop.last_sent))
-            while self._pending:
-                self._write(next(iter(self._pending.values())))
 
-    # ---- spans
+    def _blames(self, exception: BaseException | None, sent: Sent) -> bool:
+        """Whether what leaves the block came of this exchange, the last there was."""
+        if self._last is None or self._last[0] is not sent:
+            return False
+        if isinstance(exception, TrihopError):
+            return exception.hop == self.run.last_hop
+        if not isinstance(exception, requests.RequestException):
+            return False
+        return exception is sent.cause or (exception.response is not None and exception.response is sent.response)
 
-    def _to_open_hop(self, hop: Hop, found: _Request) -> None:
-        """An attempt of the hop that is open; a poll's are told by `hop.wait`, which judges them."""
-        if hop.name != "poll":
-            hop.last_sent = found.sent
-            hop.asked(found.sent.method, found.sent.url)
-            hop.attempt(found.sent, error_type=found.failure, measured=False)
+    def _count_polls(self) -> None:
+        """Those whose span is not begun yet count as well, as long as nothing shows that they were none."""
+        pending = sum(found.exchange.question.polled for found in self._pending.values()) if self._pending else 0
+        folded = sum(hop.fold.attempts for hop in self._polls.values())
+        self.run.polls += pending + folded - self._counted
+        self._counted = pending + folded
 
     def _fold(self, question: Question) -> None:
         """Into the poll's span, which begins with the first time it was asked."""
         asked = [found for found in self._pending.values() if found.exchange.question is question]
-        hop = self._polls.get(question) or self._begin_poll(question, asked[0].sent)
-        run = self.run
+        hop = self._begin_poll(question, asked[0])
         for found in asked:
             del self._pending[found.exchange]
-            before, sent = hop.last_sent, found.sent
-            if before is not None:
-                hop.fold.wait(max(0.0, sent.started_s - before.started_s - before.duration_s), "caller")
-            hop.last_sent = sent
-            assert hop.job is not None
-            if found.state is not None and hop.job.state != found.state:
-                hop.job = replace(hop.job, state=found.state)
-            hop.attempt(sent, error_type=found.failure, state=found.state, measured=False)
-            run.polls += 1
-            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: found.failure})
-        run.job, self._last_hop = hop.job, hop
+            self._attempt(hop, found)
 
-    def _begin_poll(self, question: Question, first: Sent) -> Hop:
+    def _attempt(self, hop: Hop, found: _Request) -> None:
+        run, before, sent, state = self.run, hop.last_sent, found.sent, found.exchange.state
+        if before is not None:
+            hop.fold.wait(max(0.0, sent.started_s - before.started_s - before.duration_s), "caller")
+        hop.last_sent = sent
+        hop.resends += sent.resends
+        assert hop.job is not None
+        if state is not None and hop.job.state != state:
+            hop.job = replace(hop.job, state=state)
+        run.job = hop.job
+        hop.attempt(sent, error_type=found.failure, state=state, measured=False)
+        if sent.cut is not None and sent.cut.asked_s is not None:
+            hop.fold.wait_refused(sent.cut.asked_s)
+        run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: found.failure})
+
+    def _begin_poll(self, question: Question, first: _Request) -> Hop:
         run, giver = self.run, question.handed_by
-        job = run.job = Job(
-            id=question.job_id,
-            status_url=question.url,
-            submit_url=None if giver is None else giver.question.url,
-            submit_method="GET" if giver is None else giver.question.method,
-        )
         submitted = None if giver is None else self._pending.get(giver)
         if submitted is not None:
             self._write(self._first_try(submitted))
-        call, at_ns = Call(question.method, question.url), run.at_ns(first.started_s)
-        hop = Hop(run, "poll", call, self._last_span, at_ns=at_ns)
-        hop.job = job
-        self._polls[question], self._last_span = hop, hop.span
+        if run.hop is not None and run.hop.taker is None:
+            run.close_hop(self._start_of(first.sent))  # a submit of the engine's, which ends where the polls begin
+        hop = Hop(
+            run,
+            "poll",
+            Call(question.method, question.url),
+            run.last_span,
+            at_ns=self._start_of(first.sent),
+            job=self._job_of(question),
+        )
+        self._polls[question], run.last_span = hop, hop.span
         return hop
+
+    def _job_of(self, question: Question) -> Job:
+        """The job that a poll asks for."""
+        known, giver = self.run.job, question.handed_by
+        if (hop := self._polls.get(question)) is not None and hop.job is not None:
+            return hop.job
+        url = self._stored(question.url)
+        if known is None or not (
+            known.status_url == url or (question.job_id is not None and known.id == question.job_id)
+        ):
+            known = Job(
+                id=question.job_id,
+                status_url=url,
+                submit_url=None if giver is None else self._stored(giver.question.url),
+                submit_method="GET" if giver is None else giver.question.method,
+            )
+        state = question.state if question.state is not None else known.state
+        return known if known.state == state else replace(known, state=state)
+
+    def _stored(self, url: str) -> str:
+        """A URL as a job is known by it: without what the session adds, and without a password."""
+        return without_user(self.run.courier.preparing.as_written(url))[0]
 
     def _first_try(self, found: _Request) -> _Request:
         """The earliest of the requests that this one sent again."""
@@ -174,48 +280,86 @@ class Watch:
                 found = other
         return found
 
-    def _write(self, found: _Request) -> None:
+    def _write(self, found: _Request, exception: BaseException | None = None) -> None:
         """A span for a request whose part will not become clearer, its re-sends with it."""
-        run, role = self.run, self._evidence.role(found.exchange)
+        exchange, question = found.exchange, found.exchange.question
+        match self._evidence.role(exchange):
+            case "poll":
+                self._fold(question)
+            case "submit":
+                polled = self._evidence.submitted(exchange)
+                self._write_hop("submit", found, polled, exception)
+            case "download":
+                self._write_hop("download", found, self._evidence.base_of(question), exception)
+            case _:
+                self._write_request(self._pending.pop(exchange))
+
+    def _write_hop(self, name: str, found: _Request, polled: Question | None, exception: BaseException | None) -> None:
+        run = self.run
         tries = [self._pending.pop(found.exchange)]
-        while role in ("submit", "download") and (again := tries[-1].exchange.again) in self._pending:
+        while (again := tries[-1].exchange.again) in self._pending:
             tries.append(self._pending.pop(again))
         first, last = found.sent, tries[-1].sent
-        named = role != "request"
-        after = self._last_span if named else None
-        hop = Hop(run, role, Call(first.method, first.url), after, at_ns=run.at_ns(first.started_s))
-        hop.last_sent, hop.resends = last, len(tries) - 1
-        for one in tries if named else ():
-            hop.attempt(one.sent, error_type=one.failure, state=one.state, measured=False)
-        if tries[-1].failure is not None:
+        hop = Hop(
+            run,
+            name,
+            Call(first.method, first.url),
+            run.last_span,
+            at_ns=self._start_of(first),
+            job=_NO_JOB if polled is None else self._job_of(polled),
+        )
+        hop.last_sent = last
+        hop.resends = len(tries) - 1 + sum(one.sent.resends for one in tries)
+        for one in tries:
+            hop.attempt(one.sent, error_type=one.failure, state=one.exchange.state, measured=False)
+        if name == "download":
+            self._tell_size(hop, last)
+        if self._blames(exception, last):
+            hop.fail(exception)  # type: ignore[arg-type]
+        elif tries[-1].failure is not None:
             hop.span.fail(tries[-1].failure, "")
         hop.end(self._end_of(last))
-        if named:
-            self._last_span, self._last_hop = hop.span, hop
+        run.last_span = hop.span
+
+    def _tell_size(self, hop: Hop, sent: Sent) -> None:
+        """How much of a body came, read by `requests` or by the caller, bit by bit."""
+        tell = getattr(getattr(sent.response, "raw", None), "tell", None)
+        if tell is None:
+            return
+        size_bytes = tell()
+        hop.attributes[semconv.DOWNLOAD_SIZE] = size_bytes
+        if sent.duration_s > 0:
+            hop.attributes[semconv.DOWNLOAD_RATE] = size_bytes / sent.duration_s
+        if sent.error_type is None:
+            self.run.measure(semconv.DOWNLOAD_SIZE, size_bytes)
+
+    def _write_request(self, found: _Request) -> None:
+        run, sent = self.run, found.sent
+        method = sent.method.upper()
+        attributes = {
+            **run.common,
+            semconv.HOP: "request",
+            semconv.JOB_ID: None if run.job is None or len(self._evidence.polled) > 1 else run.shown(run.job.id),
+            **http_attributes(method, sent.url),
+            semconv.HTTP_RESPONSE_STATUS_CODE: sent.status_code,
+            semconv.HTTP_REQUEST_RESEND_COUNT: sent.resends or None,
+        }
+        span = run.root.child(method, CLIENT, attributes, at_ns=self._start_of(sent))
+        if found.failure is not None:
+            span.fail(found.failure, "")
+        span.end(self._end_of(sent))
+
+    def _start_of(self, sent: Sent) -> int:
+        return self.run.at_ns(sent.started_s)
 
     def _end_of(self, sent: Sent) -> int:
         return self.run.at_ns(sent.started_s + sent.duration_s)
 
 
-def _json_of(response: requests.Response | None) -> JSON:
-    """A reply's JSON, if `requests` has read it for the caller and it is small."""
-    content = None if response is None else response._content
-    if not content or len(content) > _MOST_READ_BYTES or content[:1] not in b'{["':
-        return None
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _carried(request: requests.PreparedRequest) -> str:
-    body = request.body
+def _carried(request: requests.PreparedRequest) -> str | None:
+    body: Any = request.body
+    if body is None:
+        return ""
     if isinstance(body, bytes):
-        return body[:_MOST_READ_BYTES].decode("utf-8", "replace")
-    return body[:_MOST_READ_BYTES] if isinstance(body, str) else ""
-
-
-def _state_of(body: JSON) -> str | None:
-    if not isinstance(body, dict):
-        return None
-    return next((value for name in _STATE_NAMES if isinstance(value := body.get(name), str)), None)
+        return body[:MOST_READ_BYTES].decode("utf-8", "replace")
+    return body[:MOST_READ_BYTES] if isinstance(body, str) else None
