@@ -28,12 +28,12 @@ PATIENT = replace(
 )
 
 
-def polled(answer: Callable[[int], Answer], *, polls: int = MANY) -> requests.Session:
+def polled(answer: Callable[[int], Answer], *, polls: int = MANY, handed_out: Answer = ACCEPTED) -> requests.Session:
     """A job that is over at the last of so many polls; the n-th one before is answered by `answer(n)`."""
 
     def reply(request: requests.PreparedRequest, number: int) -> Answer:
         if request.method == "POST":
-            return ACCEPTED
+            return handed_out
         if str(request.url).startswith(f"{API}files"):
             return CONTENT
         return done() if number > polls else answer(number - 1)
@@ -129,7 +129,8 @@ def test_the_span_is_what_the_fold_kept(answers, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(_run, "Fold", Kept)
     with tracing() as log:
-        run(polled(RUNS[answers], polls=200), VirtualClock(), provider=PATIENT, deadline=None)
+        long = told(202, Location=f"{API}jobs/{'1' * 1_900}")
+        run(polled(RUNS[answers], polls=200, handed_out=long), VirtualClock(), provider=PATIENT, deadline=None)
     (span,) = [span for span in log.get_finished_spans() if span.name == "poll export"]
     fold = folds[1]
     assert attempts(span) == [fields(attempt) for attempt in fold.kept()]
