@@ -178,12 +178,12 @@ def test_the_longest_name_a_file_may_have(export, tmp_path):
 
 def test_a_full_disk_is_an_oserror(export, tmp_path, monkeypatch):
     """It comes as it was raised, it is no network error to be tried again, and nothing is left."""
-    from trihop import _download
+    from trihop import _sinks
 
     def full(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_download.PartFile, "write", full)
+    monkeypatch.setattr(_sinks.PartFile, "write", full)
     with pytest.raises(OSError, match="No space left") as caught:
         export(CSV, to=tmp_path / "rows.csv")
 
@@ -488,6 +488,16 @@ def test_the_policy_of_the_hop_bounds_its_attempts(export, server):
     with pytest.raises(ResultUnavailable, match="fetching it failed with 500"):
         export(500, retry=RetryPolicy(attempts=3, on={503}))
 
+    server.assert_done()
+
+
+def test_a_status_that_the_policy_names_is_tried_again(export, server):
+    """A store that shows a new file late answers 404 at first: `retry=` may say so, and no fresh link is asked for."""
+    policy = RetryPolicy(attempts=2, on={404})
+
+    assert export(404, CSV, retry=policy).content == CSV.content
+    with pytest.raises(ResultUnavailable, match="fetching it failed 2 times, last with 404"):
+        export(404, 404, retry=policy)
     server.assert_done()
 
 

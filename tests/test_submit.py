@@ -183,6 +183,16 @@ def test_an_explicit_retry_permits_sending_it_again_without_a_key(submit, server
     assert clock.sleeps == [1, 2]
 
 
+def test_a_refusal_that_the_policy_names_is_tried_again(submit, server):
+    """`retry=` may name a 4xx that a later attempt cures; when it does not, it is the refusal that it is."""
+    policy = RetryPolicy(attempts=2, on={404, 409})
+    server.script(409, accepted(), 404, Reply(409, {"message": "busy"}))
+
+    assert submit(retry=policy).status_url == f"{server.url}jobs/1"
+    with pytest.raises(SubmitRejected, match="HTTP 409: busy"):
+        submit(retry=policy)
+
+
 def test_the_servers_hint_is_the_pause_between_attempts(submit, server, clock):
     """Retry-After on a 429 or a 503 is slept in full before the submit goes out again."""
     server.script(Reply(429, headers={"Retry-After": "40"}), Reply(503, headers={"Retry-After": "7"}), accepted())

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
+import datetime as dt
 import json as _json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from trihop import _semconv as semconv
 from trihop._clock import utc
-from trihop._download import Digest, Download, PartFile, Sink, Target, chunks, cut, sink_for, without_first_lines
-from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, SurfaceError
-from trihop._exchange import DeadlineCut
-from trihop._hops import DownloadOutcome, Nonsense, judge_download, said, shown, try_later
-from trihop._network import BROKEN, BodyTooLarge, error_type_of
-from trihop._pacing import Hint, Pause, RetryPolicy, backoff, next_pause, read_hint
+from trihop._digests import Digest
+from trihop._download import Download
+from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, StatusUnavailable, SurfaceError
+from trihop._hops import said, shown, try_later
+from trihop._links import expires_at, without_signature
+from trihop._network import BROKEN
+from trihop._pacing import Pause, RetryPolicy, next_pause
+from trihop._page import Page
 from trihop._poll import Poller, settle
 from trihop._prepare import harmless
+from trihop._ranges import Representation
 from trihop._redact import is_signed
 from trihop._run import Hop
 from trihop._session import Sent, Timeout
+from trihop._sinks import PartFile, Sink, Target, cut, identity_of, sink_for
 from trihop._surface import DownloadSurface
 from trihop._template import join
 from trihop._values import Call, Ready, Reply, Result, as_call
-from trihop._verdicts import Content, Ending, Gone, LinkExpired, Pending, Transient
+from trihop._verdicts import Ending, Gone, LinkExpired
 
 _NOTHING = Download("result", None, 0, _memory=b"")
 _PROGRESS_EVERY_S = 0.5
+
+# A link with less left than this is not begun with, unless it is as fresh as any could be.
+_RUNS_OUT_S = 5.0
+
+# Bytes came, and not those that belong there.
+_DO_NOT_ADD_UP = frozenset(
+    {"body_truncated", "range_short", "range_mismatch", "no_content_range", "representation_changed", "digest_mismatch"}
+)
 _EXTENSIONS = (
     ("ndjson", ".ndjson"),
     ("jsonl", ".jsonl"),
@@ -77,15 +86,31 @@ class Fetch:
         self.result = result
         self.terms = terms
         self.among = among  # how many results of the same name come before it
+        self.sha256 = terms.sha256 or result.sha256
+        self.identity = self._identity()
         self.expected_size: int | None = result.size_bytes
         self.content_type: str | None = None
+        self.content_encoding: str | None = None
         self.pages = 0
-        self.refreshed = False
-        self.received_bytes = 0
+        self.resumes = 0
+        self.renewals = 0
+        self._renewed = self._same_link = False  # since bytes came
+        self._came_bytes = 0  # of the pages before
+        self._most_bytes = 0  # what broke off has been taken back
         given_here = self.run.ready is not None and result in self.run.ready.results
         self.given_s = self.run.ready_s if given_here else None
-        self._told_s = self.run.clock.monotonic()
+        self._told: tuple[float, int] = (self.run.clock.monotonic(), -1)
         self._pauses = 0
+
+    def _identity(self) -> str | None:
+        """What the bytes of a part file are known by; None where nobody could go on with them."""
+        call = None if self.result.at is None else as_call(self.result.at)
+        if call is None or call.method.upper() != "GET":
+            return None
+        job = self.run.job
+        if self.poller is not None and job is not None and (job.id or job.status_url):
+            return identity_of(job.id, job.status_url, self.result.name, self.among, self.terms.decode)
+        return identity_of(without_signature(call.url), call.params, self.terms.decode)
 
     def to(self, to: Target, *, beside: set[str] | None = None) -> Download:
         """Fetch it to its place; `beside` other files of a folder, under a name that none of them has.
@@ -95,26 +120,58 @@ class Fetch:
             DeadlineExceeded: The deadline struck.
             OSError: The place cannot be written to.
         """
-        sink = sink_for(to)
-        digest = Digest(self.terms.sha256 is not None or self.result.sha256 is not None)
+        sink = sink_for(to, self.identity)
         try:
-            self._fill(sink, digest)
-            self._verify(sink, digest)
+            digest = self._verified(sink)
             if beside is not None and isinstance(sink, PartFile):
                 sink.target = _free(sink.target, _extension(self.content_type), beside)
             path, memory = sink.commit()
-        except BaseException:
-            sink.abort()
+        except BaseException as error:
+            sink.abort(keep=self.run.durable and not isinstance(error, (ResultCorrupt, ResultUnavailable)))
             raise
         finally:
-            self._note(sink)
+            self._note()
         self.run.measure(semconv.DOWNLOAD_SIZE, sink.size_bytes)
-        self._tell(sink, last=True)
+        self.tell(0, last=True)
         return Download(
-            self.name, path, sink.size_bytes, digest.hexdigest(), self.content_type, max(1, self.pages), _memory=memory
+            self.name,
+            path,
+            sink.size_bytes,
+            digest,
+            self.content_type,
+            max(1, self.pages),
+            self.resumes,
+            self.content_encoding,
+            _memory=memory,
         )
 
-    def _fill(self, sink: Sink, digest: Digest) -> None:
+    def _verified(self, sink: Sink) -> str | None:
+        """Fill the sink; the sha256 in hex, where somebody wanted it."""
+        for again in (False, True):
+            digest = Digest(self.sha256 is not None)
+            declared = self._fill(sink, digest)
+            found = digest.hexdigest()
+            if found is None or self.sha256 is None or found == self.sha256.lower():
+                break
+            if again or not self.resumes or self.result.single_use or sink.size_bytes == 0:
+                raise self.corrupt(f"its sha256 is {found}, expected {self.sha256.lower()}")
+            self._begin_again(sink)  # it was put together, and one piece was of something else
+        found = found or declared
+        self.hop.attributes[semconv.DOWNLOAD_SHA256] = found
+        size = self.result.size_bytes
+        if size is not None and size != sink.size_bytes:
+            raise self.corrupt(f"it has {sink.size_bytes} bytes, expected {size}")
+        return found
+
+    def _begin_again(self, sink: Sink) -> None:
+        try:
+            sink.rewind(0)
+        except OSError as error:
+            raise self.cannot_take_back(error) from None
+        self.pages, self._came_bytes = 0, 0
+
+    def _fill(self, sink: Sink, digest: Digest) -> str | None:
+        """Write all of it; the sha256 of what is there, where the server declared it and it was right."""
         if self.result.at is None:
             data = self.result.data
             self.content_type = "application/json" if not isinstance(data, (str, bytes)) else None
@@ -127,193 +184,117 @@ class Fetch:
             )
             digest.update(written)
             sink.write(written)
-            if self.terms.max_size is not None and sink.size_bytes > self.terms.max_size:
-                raise self._unavailable(_too_large(self.terms.max_size))
-            return
+            self._page_came(len(written))
+            if self.is_too_large(sink.size_bytes):
+                raise self.too_large()
+            return None
+        if self.result.single_use and sink.kept is not None:
+            raise self.unavailable("an earlier process began with it, and the link works once only")
         call: Call | None = as_call(self.result.at)
+        declared: str | None = None
         while call is not None:
-            content, reply = self._page(call, sink, digest)
+            page = Page(self, sink, digest)
+            content, reply = page.fetched(call)
+            self._page_came(page.held_bytes)
             self.pages += 1
-            following = None if content.next is None else as_call(content.next)
-            if following is not None:
+            declared = page.checks.sha256() if self.pages == 1 and page.plain else None
+            call = None if content.next is None else self._following(call, content.next, reply)
+            if call is not None:
                 self.expected_size = self.result.size_bytes  # the first page's length is not that of the whole
-                # A page belongs to the reply that named it, and so do its credentials.
-                following = replace(following, url=self._asked_for(join(reply.url, following.url)))
-                if not isinstance(content.next, Call):
-                    strip = call.credentials != "always" and self.run.courier.trusted.leaves(reply.url, following.url)
-                    headers = (harmless(call.headers) or None) if strip else call.headers
-                    following = replace(following, headers=headers, credentials=call.credentials)
-                if following == call:
-                    raise self.run.error(
-                        SurfaceError,
-                        "the download surface names the same page as its next one",
-                        "Mend the surface.",
-                        reply=reply,
-                    )
-            call = following
+        return declared
+
+    def _following(self, call: Call, named: str | Call, reply: Reply) -> Call:
+        """The next page. It belongs to the reply that named it, and so do its credentials."""
+        following = as_call(named)
+        following = replace(following, url=self._asked_for(join(reply.url, following.url)))
+        if not isinstance(named, Call):
+            strip = call.credentials != "always" and self.run.courier.trusted.leaves(reply.url, following.url)
+            headers = (harmless(call.headers) or None) if strip else call.headers
+            following = replace(following, headers=headers, credentials=call.credentials)
+        if following == call:
+            raise self.run.error(
+                SurfaceError,
+                "the download surface names the same page as its next one",
+                "Mend the surface.",
+                reply=reply,
+            )
+        return following
 
     def _asked_for(self, url: str) -> str:
         """The URL, if it may be asked."""
         objection = self.run.courier.trusted.objection(url)
         if objection is not None:
-            raise self._unavailable(f"it is nowhere to be asked for: {objection}")
+            raise self.unavailable(f"it is nowhere to be asked for: {objection}")
         return url
 
-    # ---- one page
+    # ---- what its pages come to
 
-    def _page(self, call: Call, sink: Sink, digest: Digest) -> tuple[Content, Reply]:
-        hop, run, terms = self.hop, self.run, self.terms
-        start_bytes, start_digest, errors = sink.size_bytes, digest.saved(), 0
-        while True:
-            self._asked_for(call.url)
-            self._note_age(call)
-            sent = hop.send(_plain(call), timeout=terms.timeout, follow_all=True, stream=True)
-            hop.raise_cut(sent)
-            hint = Hint() if sent.reply is None else read_hint(sent.reply.headers, received_at=utc(run.now_ns()))
-            marks = [] if hint.readable else [semconv.MARK_HINT_UNREADABLE]
-            outcome = self._judge(sent)
-            if isinstance(outcome, Content):
-                try:
-                    broken = self._receive(sent, outcome, sink, digest)
-                except DeadlineCut as cut:
-                    hop.attempt(sent, error_type="deadline")
-                    raise hop.cut_error(cut.phase, cut.asked_s) from None
-                if isinstance(broken, BodyTooLarge):
-                    hop.attempt(sent, error_type="body_too_large")
-                    raise self._unavailable(_too_large(terms.max_size), sent)
-                if broken is None:
-                    hop.attempt(sent, verdict="content", marks=marks)
-                    assert sent.reply is not None
-                    return outcome, sent.reply
-                sent.error_type, sent.cause = error_type_of(broken), broken
-                self._take_back(sink, start_bytes)
-                digest.back(start_digest)
-                outcome = Transient(sent.error_type)
-            _hear_out(sent)
-            match outcome:
-                case Transient():
-                    errors += 1
-                    hop.attempt(sent, error_type=outcome.reason, verdict="transient", marks=marks)
-                    if self.result.single_use and sent.error_type is not None and sent.left:
-                        why = f"the transfer broke off ({outcome.reason}) and the link works once only"
-                        raise self._unavailable(why, sent)
-                    self._may_try_again(sent, outcome, errors)
-                    after = outcome.after if outcome.after is not None else hint.seconds
-                    run.pause(backoff(run.provider.pacing, errors, after, run.room_s(), run.clock.random))
-                case Pending():
-                    hop.attempt(sent, state=outcome.state, marks=marks)
-                    self._until_ready(outcome.after if outcome.after is not None else hint.seconds)
-                    if self.pages == 0:
-                        call = as_call(self.result.at or call)
-                case LinkExpired() | Gone():
-                    hop.attempt(
-                        sent,
-                        error_type=outcome.reason if outcome.reason == str(sent.status_code) else _verdict(outcome),
-                        verdict=_verdict(outcome),
-                        marks=marks,
-                    )
-                    call = self._fresh_link(call, outcome, sent)
-                case Nonsense():
-                    hop.attempt(sent, error_type="surface")
-                    raise run.error(
-                        SurfaceError,
-                        f"the download surface made no sense of HTTP {run.status_code}: {outcome.what}",
-                        "Mend the surface.",
-                        reply=sent.reply,
-                    )
+    def is_too_large(self, size_bytes: int) -> bool:
+        """Whether it has more bytes than it may have."""
+        return self.terms.max_size is not None and size_bytes > self.terms.max_size
 
-    def _judge(self, sent: Sent) -> DownloadOutcome:
-        if sent.reply is None:
-            return Transient(sent.error_type or "no_answer")
-        try:
-            return judge_download(sent.reply, self.result, self.terms.surface)
-        except DeadlineCut as cut:
-            self.hop.attempt(sent, error_type="deadline")
-            raise self.hop.cut_error(cut.phase, cut.asked_s) from None
-        except BROKEN as error:
-            sent.cause = error if isinstance(error, Exception) else None
-            sent.error_type = error_type_of(error)
-            return Transient(sent.error_type)
+    def expect_no_more(self, size_bytes: int) -> None:
+        """Refuse a result that grows beyond its announced size, before it has grown for long.
 
-    def _receive(self, sent: Sent, content: Content, sink: Sink, digest: Digest) -> Exception | None:
-        """Write the body; what broke it off, if anything did."""
-        reply, response, run = sent.reply, sent.response, self.run
-        assert reply is not None
-        assert response is not None
-        self.content_type = "application/x-ndjson" if content.items is not None else reply.headers.get("Content-Type")
-        parts = self._parts(reply, response, content)
-        before_bytes, most_bytes = sink.size_bytes, self.terms.max_size
-        try:
-            while True:
-                try:
-                    part = next(parts)
-                except StopIteration:
-                    return None
-                except BROKEN as error:
-                    return error
-                sink.write(part)
-                digest.update(part)
-                if most_bytes is not None and sink.size_bytes > most_bytes:
-                    return BodyTooLarge()
-                self._tell(sink)
-        finally:
-            response.close()
-            sent.duration_s = run.clock.monotonic() - sent.started_s
-            self.received_bytes = max(self.received_bytes, sink.size_bytes)
-            self.hop.transferred_bytes += sink.size_bytes - before_bytes
-            self.hop.transferred_s += sent.duration_s
+        Raises:
+            ResultCorrupt: It does.
+        """
+        size = self.result.size_bytes
+        if size is not None and size_bytes > size:
+            raise self.corrupt(f"it has more than the {size} bytes that were announced")
 
-    def _parts(self, reply: Reply, response: requests.Response, content: Content) -> Iterator[bytes]:
-        if content.items is not None:
-            return iter([b"".join(_json.dumps(item).encode() + b"\n" for item in content.items)])
-        if reply.body_was_read:
-            parts: Iterator[bytes] = iter([reply.content])
-        else:
-            self._announced(response)
-            parts = chunks(response, decode=self.terms.decode)
-        return without_first_lines(parts, content.header_lines) if self.pages and content.header_lines else parts
+    def announced(self, size_bytes: int | None) -> None:
+        """Note the size of a page, which is the whole of most results."""
+        if self.pages == 0 and size_bytes is not None:
+            self.expected_size = self.result.size_bytes or size_bytes
 
-    def _announced(self, response: requests.Response) -> None:
-        length = response.headers.get("Content-Length", "")
-        if length.isdigit() and "Content-Encoding" not in response.headers and self.pages == 0:
-            self.expected_size = self.result.size_bytes or int(length)
+    def resumed(self, of: Representation) -> None:
+        """Count a transfer that goes on where it broke off."""
+        self.resumes += 1
+        self.announced(of.total_bytes)
 
-    def _take_back(self, sink: Sink, size_bytes: int) -> None:
-        try:
-            sink.rewind(size_bytes)
-        except OSError as error:
-            raise self.run.error(
-                ResultCorrupt, f"the transfer broke off: {error}", "Pass a path, or a file object that can seek."
-            ) from None
+    def bytes_came(self) -> None:
+        """A link that brought something may be renewed once more when it has run out."""
+        self._renewed = False
+
+    def _page_came(self, size_bytes: int) -> None:
+        self._came_bytes += size_bytes
+        self._most_bytes = max(self._most_bytes, self._came_bytes)
 
     # ---- when it is not there
 
-    def _may_try_again(self, sent: Sent, outcome: Transient, errors: int) -> None:
+    def may_try_again(self, sent: Sent, reason: str, errors: int) -> None:
+        """Refuse a further attempt that the policy does not allow.
+
+        Raises:
+            ResultCorrupt, ResultUnavailable: What it comes to then.
+        """
         retry = self.terms.retry
-        status = None if sent.reply is None or outcome.reason != str(sent.reply.status_code) else sent.reply.status_code
+        status = None if sent.reply is None or reason != str(sent.reply.status_code) else sent.reply.status_code
         if errors < retry.attempts and (status is None or status in retry.on or not try_later(status)):
             return
         times = f"{errors} times, last " if errors > 1 else ""
-        if outcome.reason == "body_truncated":
+        if reason in _DO_NOT_ADD_UP:
             raise self.run.error(
                 ResultCorrupt,
-                f"the transfer broke off {times}({outcome.reason}); the length did not add up",
+                f"the transfer broke off {times}({reason}); the length did not add up",
                 "Nothing was left at the target. Download again from error.job, or raise RetryPolicy(attempts=).",
                 cause=sent.cause,
             )
-        raise self._unavailable(f"fetching it failed {times}with {outcome.reason}", sent)
+        raise self.unavailable(f"fetching it failed {times}with {reason}", sent)
 
-    def _until_ready(self, hint_s: float | None) -> None:
-        """The result is not there yet: poll again, as attempts on this hop."""
+    def until_ready(self, call: Call, hint_s: float | None) -> Call:
+        """The result is not there yet: poll again, as attempts on this hop; what to ask for then."""
         run, poller = self.run, self.poller
         pacing = poller.pacing if poller is not None else run.provider.pacing
         pause = next_pause(pacing, self._pauses, hint_s, run.room_s(), run.clock.random)
         self._pauses += 1
         if poller is None:
             run.pause(pause)
-            return
+            return call
         poller.wait(pause)
         self._poll_again(poller)
+        return as_call(self.result.at or call) if self.pages == 0 else call
 
     def _poll_again(self, poller: Poller) -> Ready:
         while True:
@@ -331,24 +312,73 @@ class Fetch:
                 self.result = fresh[self.among]
             return ready
 
-    def _fresh_link(self, call: Call, outcome: LinkExpired | Gone, sent: Sent) -> Call:
-        """By one poll, once; a link that comes back unchanged is not asked again."""
-        run, before = self.run, self.result
-        for_good = isinstance(outcome, Gone) and shown(sent.status_code or 0, self.terms.surface)
-        if for_good or self.poller is None or self.refreshed or self.pages:
-            raise self._unavailable(f"the server says {outcome.reason}", sent)
-        self.refreshed = True
+    def still_good(self, call: Call) -> Call:
+        """The call, or the one of a fresh link where its own has run out, or would before long.
+
+        Raises:
+            ResultUnavailable: It is nowhere to be asked for.
+        """
+        if self._runs_out(call) and self._renew():
+            call = as_call(self.result.at or call)
+        self._asked_for(call.url)
+        self._note_age(call)
+        return call
+
+    def _runs_out(self, call: Call) -> bool:
+        if self.poller is None or self._renewed or self.pages:
+            return False
+        clock, ends_at = self.run.clock, self.result.expires_at or expires_at(call.url)
+        if ends_at is None or ends_at.utcoffset() is None:
+            return False
+        left_s = (ends_at - utc(clock.time_ns())) / dt.timedelta(seconds=1)
+        fresh = self.given_s is not None and clock.monotonic() - self.given_s <= _RUNS_OUT_S
+        return left_s <= (0.0 if fresh else _RUNS_OUT_S)
+
+    def _renew(self) -> bool:
+        """Poll once for a fresh link; whether it is another one.
+
+        Where the monitor has nothing to say, the link is left to speak for itself: our clock may be wrong.
+        """
+        assert self.poller is not None
         try:
-            self._poll_again(self.poller)
-        except JobExpired as lost:  # it ended well, and is known no more
-            raise self._unavailable(f"the server says {outcome.reason}, and {lost.what}", sent) from None
+            return self._changed_by_poll(self.poller)
+        except (JobExpired, StatusUnavailable):
+            return False
+
+    def _changed_by_poll(self, poller: Poller) -> bool:
+        before, self._renewed, self._same_link = self.result, True, False
+        self.renewals += 1
+        self._poll_again(poller)
         if self.result.at == before.at or self.result.at is None:
             self.hop.fold.mark(semconv.MARK_SAME_LINK)
-            raise self._unavailable(f"the server says {outcome.reason}, and a fresh poll gave the same link", sent)
-        self.given_s = run.ready_s
+            self._same_link = True
+            return False
+        self.given_s = self.run.ready_s
+        return True
+
+    def fresh_link(self, outcome: LinkExpired | Gone, sent: Sent) -> Call:
+        """By one poll, once; a link that comes back unchanged is not asked again.
+
+        Raises:
+            ResultUnavailable: There is none.
+        """
+        for_good = isinstance(outcome, Gone) and shown(sent.status_code or 0, self.terms.surface)
+        if for_good or self.poller is None or self.pages:
+            raise self.unavailable(f"the server says {outcome.reason}", sent)
+        if self._renewed:
+            same = ", and a fresh poll gave the same link" if self._same_link else ""
+            raise self.unavailable(f"the server says {outcome.reason}{same}", sent)
+        try:
+            changed = self._changed_by_poll(self.poller)
+        except JobExpired as lost:  # it ended well, and is known no more
+            raise self.unavailable(f"the server says {outcome.reason}, and {lost.what}", sent) from None
+        if not changed:
+            raise self.unavailable(f"the server says {outcome.reason}, and a fresh poll gave the same link", sent)
+        assert self.result.at is not None
         return as_call(self.result.at)
 
-    def _unavailable(self, why: str, sent: Sent | None = None) -> OperationError:
+    def unavailable(self, why: str, sent: Sent | None = None) -> OperationError:
+        """The error for a result that is out of reach."""
         run = self.run
         error = None if sent is None or sent.reply is None or sent.error_type is not None else _said_quietly(sent)
         run.error_said(error)
@@ -359,50 +389,55 @@ class Fetch:
             cause=None if sent is None else sent.cause,
         )
 
-    # ---- the end
+    def too_large(self, sent: Sent | None = None) -> OperationError:
+        """The error for a result of more than `max_size` bytes."""
+        return self.unavailable(f"it is larger than max_size={self.terms.max_size} bytes", sent)
 
-    def _verify(self, sink: Sink, digest: Digest) -> None:
-        found, wanted = digest.hexdigest(), self.terms.sha256 or self.result.sha256
-        if wanted is not None and found != wanted.lower():
-            raise self._corrupt(f"its sha256 is {found}, expected {wanted.lower()}")
-        self.hop.attributes[semconv.DOWNLOAD_SHA256] = found
-        size = self.result.size_bytes
-        if size is not None and size != sink.size_bytes:
-            raise self._corrupt(f"it has {sink.size_bytes} bytes, expected {size}")
-
-    def _corrupt(self, why: str) -> ResultCorrupt:
+    def corrupt(self, why: str) -> ResultCorrupt:
+        """The error for bytes that are not those of the result."""
         return self.run.error(
             ResultCorrupt,
             f"the result {self.name!r} is not what was announced: {why}",
             "Nothing was left at the target; download it again.",
         )
 
+    def cannot_take_back(self, error: OSError) -> ResultCorrupt:
+        """The error for a sink that has bytes which should not be there."""
+        return self.run.error(
+            ResultCorrupt, f"the transfer broke off: {error}", "Pass a path, or a file object that can seek."
+        )
+
+    # ---- the story
+
     def _note_age(self, call: Call) -> None:
         """How old a signed link is that a poll of ours handed out."""
         if self.given_s is not None and self.pages == 0 and is_signed(call.url):
             self.hop.attributes[semconv.DOWNLOAD_LINK_AGE] = self.run.clock.monotonic() - self.given_s
 
-    def _note(self, sink: Sink) -> None:
+    def _note(self) -> None:
         hop, noted = self.hop, self.hop.attributes
-        came_bytes = max(self.received_bytes, sink.size_bytes)  # what broke off has been taken back
-        noted[semconv.DOWNLOAD_SIZE] = noted.get(semconv.DOWNLOAD_SIZE, 0) + came_bytes
+        noted[semconv.DOWNLOAD_SIZE] = noted.get(semconv.DOWNLOAD_SIZE, 0) + self._most_bytes
         noted[semconv.DOWNLOAD_PAGES] = noted.get(semconv.DOWNLOAD_PAGES, 0) + self.pages
-        noted[semconv.DOWNLOAD_RESUMES] = 0
+        noted[semconv.DOWNLOAD_RESUMES] = noted.get(semconv.DOWNLOAD_RESUMES, 0) + self.resumes
         if self.expected_size is not None:
             noted[semconv.DOWNLOAD_EXPECTED_SIZE] = noted.get(semconv.DOWNLOAD_EXPECTED_SIZE, 0) + self.expected_size
         if hop.transferred_s > 0:
             noted[semconv.DOWNLOAD_RATE] = hop.transferred_bytes / hop.transferred_s
-        if self.refreshed:
-            noted[semconv.DOWNLOAD_LINK_REFRESHES] = noted.get(semconv.DOWNLOAD_LINK_REFRESHES, 0) + 1
+        if self.renewals:
+            noted[semconv.DOWNLOAD_LINK_REFRESHES] = noted.get(semconv.DOWNLOAD_LINK_REFRESHES, 0) + self.renewals
 
-    def _tell(self, sink: Sink, *, last: bool = False) -> None:
+    def tell(self, page_bytes: int, *, last: bool = False) -> None:
+        """Report progress, not too often, and no size twice."""
+        done_bytes = self._came_bytes + page_bytes
+        if done_bytes > self._most_bytes:
+            self._most_bytes = done_bytes
         run = self.run
         if run.on_event is None:
             return
-        now_s = run.clock.monotonic()
-        if last or now_s - self._told_s >= _PROGRESS_EVERY_S:
-            self._told_s = now_s
-            run.tell("downloading", bytes_done=sink.size_bytes, bytes_total=self.expected_size)
+        now_s, (told_s, told_bytes) = run.clock.monotonic(), self._told
+        if (last or now_s - told_s >= _PROGRESS_EVERY_S) and done_bytes != told_bytes:
+            self._told = now_s, done_bytes
+            run.tell("downloading", bytes_done=done_bytes, bytes_total=self.expected_size)
 
 
 def fetch_into(
@@ -427,28 +462,6 @@ def fetch_into(
 def nothing() -> Download:
     """What a job that left no result comes to in memory."""
     return _NOTHING
-
-
-def _plain(call: Call) -> Call:
-    """Ask for the bytes as they are: lengths add up, and nothing is packed to be unpacked here."""
-    headers: dict[str, Any] = dict(call.headers or {})
-    if not any(name.lower() == "accept-encoding" for name in headers):
-        headers["Accept-Encoding"] = "identity"
-    return replace(call, headers=headers)
-
-
-def _verdict(outcome: LinkExpired | Gone) -> str:
-    return "gone" if isinstance(outcome, Gone) else "link_expired"
-
-
-def _hear_out(sent: Sent) -> None:
-    """Read what a refusal says while its body is within reach, and let the connection go."""
-    if sent.response is None:
-        return
-    if sent.reply is not None and sent.reply.status_code >= 400:
-        with contextlib.suppress(DeadlineCut, *BROKEN):
-            sent.reply.content  # noqa: B018 - read, and kept by the reply
-    sent.response.close()
 
 
 def _said_quietly(sent: Sent) -> Any:
@@ -478,7 +491,3 @@ def _free(target: Path, extension: str, taken: set[str]) -> Path:
         name = f"{stem}-{number}{suffix}"
     taken.add(name.casefold())
     return target.with_name(name)
-
-
-def _too_large(max_size: int | None) -> str:
-    return f"it is larger than max_size={max_size} bytes"

@@ -66,8 +66,8 @@ def submit(
         hint = read_hint(reply.headers, received_at=utc(run.now_ns())) if reply is not None else None
         outcome = judge_submit(reply, surface) if reply is not None else Transient(sent.error_type or "no_answer")
         still_running = keyed and reply is not None and reply.status_code == _STILL_RUNNING_UNDER_THIS_KEY
-        if still_running:
-            outcome = Transient("409")
+        if still_running or (isinstance(outcome, Rejected) and sent.status_code in policy.on):
+            outcome = Transient(str(sent.status_code))
         hop.attempt(sent, error_type=_error_type(outcome, sent), verdict=_word(outcome))
         if not isinstance(outcome, Transient):
             assert reply is not None
