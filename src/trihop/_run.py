@@ -417,6 +417,7 @@ class Run:
 
     def close(self, exception: BaseException | None) -> None:
         """End the root, and say how the operation came out."""
+        self.courier.preparing.secrets.look_again()
         ending = exception if exception is not None else self.ending
         self.close_hop()
         result, failed = _result_of(ending, exception, self.ready)

@@ -60,6 +60,10 @@ class Secrets:
             del self._sent[next(iter(self._sent))]
         self._known = None
 
+    def look_again(self) -> None:
+        """Before a text that is not a server's: it may have what was set on the session and never went out."""
+        self._known = None
+
     def known(self, options: Mapping[str, Any]) -> list[str]:
         """Texts that are replaced wherever they turn up.
 

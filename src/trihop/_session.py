@@ -237,6 +237,7 @@ class Courier:
         try:
             return self.preparing.transmit(call, body, headers, repeat=repeat)
         except (ValueError, requests.RequestException) as error:
+            self.preparing.secrets.look_again()
             refused = redacted_cause(error, self.secrets())
         raise refused
 
