@@ -20,7 +20,7 @@ ORDER = [
     *("_redact", "_secrets", "_clock", "_deadline", "_pacing", "_events"),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
     *("_hops", "_record", "_errors"),
-    *("_fold", "_tracing", "_configure"),
+    *("_fold", "_tracing", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
     *("_prepare", "_session", "_download"),
     *("_run", "_poll", "_submit", "_fetch", "_evidence", "_watch", "_streamed", "_middleware"),
