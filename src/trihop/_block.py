@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json as _json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar, Token
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token, copy_context
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 import requests
 
@@ -18,10 +20,10 @@ from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download, Target, check_target
-from trihop._errors import JobPartiallyFailed, OperationError, OperationTaken, ResultUnavailable
+from trihop._errors import JobPartiallyFailed, OperationError, OperationTaken, ResultUnavailable, note_trace
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
-from trihop._hop import HopByHand
+from trihop._hop import HopByHand, Steps
 from trihop._hop_arguments import check_download, check_poll, check_submit
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+P = ParamSpec("P")
 _CANCEL_WITHIN_S = 5.0
 
 _current: ContextVar[Operation | None] = ContextVar("trihop_operation", default=None)
@@ -84,6 +87,7 @@ class Operation:
         self._session: requests.Session | None = None
         self._once: dict[str, Any] = {}
         self._entered = False
+        self._step_failed: Exception | None = None
         self._ended = False
         self._outer: Operation | None = None
 
@@ -131,6 +135,10 @@ class Operation:
         finally:
             self._ended = True
             run.root.leave(self._span_token)
+            if exception is not None:
+                if exception is self._step_failed and run.hop is not None:
+                    run.hop.fail(self._step_failed)
+                note_trace(exception, self.name, run.root.trace_id)
             middleware.leave(self._cover_token, self._watch)
             self._watch.finish(exception)
             run.close(exception)
@@ -263,7 +271,7 @@ class Operation:
         run.courier.preparing.adopt(as_in_requests)
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
         with run.in_hop("submit", written, leave_open=True) as hop:
-            return submit(
+            job = submit(
                 hop,
                 call,
                 surface=surface,
@@ -273,6 +281,8 @@ class Operation:
                 as_in_requests=as_in_requests,
             )
 
+        self._watch.know(job)
+        return job
     def poll(
         self,
         job_or_url: Job | str | None = None,
@@ -332,7 +342,9 @@ class Operation:
             raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {objection}")
         poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
         with run.in_hop("poll", call) as hop:
-            return poll(hop, poller, allow_partial=allow_partial)
+            ready = poll(hop, poller, allow_partial=allow_partial)
+        self._watch.know_results(ready)
+        return ready
 
     def _finished_at_once(self, ready: Ready, allow_partial: bool) -> Ready:
         run = self._open_run
@@ -496,7 +508,8 @@ class Operation:
         if name in self._once:
             return self._once[name]  # type: ignore[no-any-return]
         run.check_deadline()
-        value = do()
+        with self._steps():
+            value = do()
         try:
             _json.dumps(value)
         except (TypeError, ValueError):
@@ -508,6 +521,47 @@ class Operation:
         return value
 
     def hop(self, name: Literal["submit", "poll", "download"], *, surface: Any = None) -> HopByHand:
+    @contextmanager
+    def _steps(self) -> Iterator[None]:
+        """What the caller's own code sends meanwhile is a step of the submit, as long as that is open."""
+        hop = self._run.hop
+        if hop is None or hop.taker is not None:
+            yield
+            return
+        hop.taker = Steps()
+        try:
+            yield
+        except Exception as error:
+            self._step_failed = error
+            raise
+        finally:
+            hop.taker = None
+
+    def bind(self, function: Callable[P, T]) -> Callable[P, T]:
+        """The function, carrying this operation into whatever thread calls it.
+
+        What it sends there is traced and bounded as in the block, and spans that it
+        starts belong to the same trace; also where many threads call it at once.
+
+            with ThreadPoolExecutor() as pool, operation(…, session=session) as op:
+                pages = list(pool.map(op.bind(fetch), urls))
+        """
+        run, here = self._open_run, copy_context()
+        if _current.get() is not self:
+            here.run(self._make_current, run)
+
+        @wraps(function)
+        def bound(*args: P.args, **kwargs: P.kwargs) -> T:
+            # A context can be entered once at a time.
+            return here.copy().run(function, *args, **kwargs)
+
+        return bound
+
+    def _make_current(self, run: Run) -> None:
+        _current.set(self)
+        middleware.cover(self._watch, self._session_given)
+        run.root.carry()
+
         """Name a hop by hand, around requests of your own; a block.
 
         Args:

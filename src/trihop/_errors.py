@@ -207,3 +207,12 @@ class SurfaceError(TrihopError):
     """The reply made no sense to the surface; `reply` is what came."""
 
     reply: Reply | None = None
+
+
+def note_trace(exception: BaseException, operation: str, trace_id: str | None) -> None:
+    """Put the trace id on what the caller's own code raised, where Python has notes (3.11); ours carry it anyway."""
+    if trace_id is None or isinstance(exception, TrihopError) or not isinstance(exception, Exception):
+        return
+    notes = getattr(exception, "__notes__", ())
+    if hasattr(exception, "add_note") and not any(trace_id in note for note in notes):
+        exception.add_note(f"trihop: operation {operation!r}, trace {trace_id}")

@@ -45,10 +45,10 @@ class Cover:
 
     def over(self, session: requests.Session) -> Cover | None:
         """The innermost open operation that covers a session."""
-        cover: Cover | None = self
-        while cover is not None and (cover.watch.ended or not (_everywhere or cover.session is session)):
-            cover = cover.outer
-        return cover
+        found: Cover | None = self
+        while found is not None and (found.watch.ended or not (_everywhere or found.session is session)):
+            found = found.outer
+        return found
 
 
 class _Handling(Exchange):
@@ -78,6 +78,11 @@ def enter(watch: Watch, session: requests.Session | None) -> Token[Cover | None]
     with _lock:
         _open += 1
         _wrap_outermost()
+    return cover(watch, session)
+
+
+def cover(watch: Watch, session: requests.Session | None) -> Token[Cover | None]:
+    """Cover a session in this context, for an operation that was entered in another."""
     return _cover.set(Cover(watch, session, _cover.get()))
 
 
@@ -88,14 +93,14 @@ def leave(token: Token[Cover | None], watch: Watch) -> None:
         _open -= 1
         if _open == 0 and not _everywhere:
             _unwrap()
-    cover = _cover.get()
-    if cover is not None and cover.watch is watch:
+    top = _cover.get()
+    if top is not None and top.watch is watch:
         try:
             _cover.reset(token)
         except ValueError:  # entered in another context, of which this one is a copy
-            _cover.set(cover.outer)
-    while (cover := _cover.get()) is not None and cover.watch.ended:
-        _cover.set(cover.outer)
+            _cover.set(top.outer)
+    while (top := _cover.get()) is not None and top.watch.ended:
+        _cover.set(top.outer)
 
 
 def instrument() -> None:
@@ -127,10 +132,10 @@ def _wrap_outermost() -> None:
         return
 
     def send(self: requests.Session, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        cover = _cover.get()
-        if cover is None:
+        top = _cover.get()
+        if top is None:
             return inner(self, request, **kwargs)
-        return _send(cover, inner, self, request, kwargs)
+        return _send(top, inner, self, request, kwargs)
 
     # No attribute of what it wraps goes along: others mark their wrappers by one, and would take ours for theirs.
     send.__module__ = __name__
@@ -154,7 +159,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _send(
-    cover: Cover,
+    top: Cover,
     inner: Send,
     session: requests.Session,
     request: requests.PreparedRequest,
@@ -168,7 +173,7 @@ def _send(
     around = current.get()
     if around is not None and (not isinstance(around, _Handling) or around.request is request):
         return inner(session, request, **arguments)  # the engine's own, or a wrapper of ours further out is at it
-    found = cover.over(session)
+    found = top.over(session)
     if found is None or not isinstance(request, requests.PreparedRequest):
         return inner(session, request, **arguments)
     # Exporters ask for silence while they send: one with a session of its own has nothing to do with the operation.
@@ -249,12 +254,14 @@ def _add_trace_headers(handling: _Handling, outer: _Handling | None) -> None:
 def _change(headers: Any, *, add: Mapping[str, str] = {}, remove: tuple[str, ...] = ()) -> None:
     """Change header fields in one step: two threads may send the same prepared request."""
     store = getattr(headers, "_store", None)
-    if store is None:
+    if store is None:  # the caller put a dictionary of another kind there
         headers.update(add)
         for name in remove:
             headers.pop(name, None)
         return
-    gone = {name.lower() for name in remove}
-    kept = type(store)((key, value) for key, value in store.items() if key not in gone)
-    kept.update((name.lower(), (name, value)) for name, value in add.items())
-    headers._store = kept
+    changed = store.copy()
+    for name in remove:
+        changed.pop(name.lower(), None)
+    for name, value in add.items():
+        changed[name.lower()] = (name, value)
+    headers._store = changed

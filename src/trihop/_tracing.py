@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -66,11 +67,15 @@ class TraceSpan:
         missing: It stands for a span that could not be started, and for all below it.
     """
 
-    __slots__ = ("_headers", "_ids", "_inside", "_missing", "_outside", "_sending", "recording", "span", "trace_id")
+    __slots__ = (
+        *("_headers", "_ids", "_inside", "_missing", "_outside", "_pid", "_sending"),
+        *("recording", "span", "trace_id"),
+    )
 
     def __init__(self, span: Span, *, missing: bool = False) -> None:
         self.span = span
         self._missing = missing
+        self._pid = os.getpid()
         self._headers: dict[str, str] | None = None
         self.recording = bool(quietly(span.is_recording))
         self._ids = ids = quietly(span.get_span_context)
@@ -107,13 +112,23 @@ class TraceSpan:
                 quietly(self.span.add_event, semconv.ATTEMPT, fields(attempt), attempt.at_ns)
 
     def end(self, at_ns: int) -> None:
-        """End it."""
-        quietly(self.span.end, at_ns)
+        """End it, in the process that started it."""
+        if not self.copied:
+            quietly(self.span.end, at_ns)
+
+    @property
+    def copied(self) -> bool:
+        """Whether this is what a fork has of it: ended twice, a span would be there twice."""
+        return self._pid != os.getpid()
 
     def make_current(self) -> Any:
         """Make it the parent of what the caller's own code starts."""
         self._outside = otel_context.get_current()
         return otel_context.attach(self._inside)
+
+    def carry(self) -> None:
+        """The same, for good: in a context that is somebody's copy."""
+        otel_context.attach(self._inside)
 
     def leave(self, token: Any) -> None:
         """Undo `make_current`; a block left in another context than it was entered (a generator) undoes nothing."""
