@@ -234,7 +234,7 @@ class Preparing:
         settings = self._settings(url, options, cert)
         if not with_credentials:
             settings["cert"] = None
-        self.secrets.learn(prepared, settings["proxies"])
+        self.secrets.learn(prepared)
         exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
         return _Kept(call, (), prepared, settings, exact_url, url, at_home, with_credentials)
 

@@ -13,8 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
+from urllib.request import getproxies
 
 import requests
+from requests.utils import get_auth_from_url
 
 from trihop._redact import REDACTED, is_signed, redact_text
 
@@ -48,12 +50,9 @@ class Secrets:
         self.last: requests.PreparedRequest | None = None
         """What went out last, as adapters and auth handlers left it; looked into when somebody wants to know."""
 
-    def learn(self, request: requests.PreparedRequest, proxies: Mapping[str, Any] | None = None) -> None:
-        """Remember what a request carries, and what its proxies are told; the latest 128 of these."""
-        found = [*in_url(request.url or ""), *in_headers(request.headers or {})]
-        for proxy in (proxies or {}).values():
-            found += in_url(str(proxy or ""))
-        for secret in found:
+    def learn(self, request: requests.PreparedRequest) -> None:
+        """Remember what a request carries; the latest 128 of these."""
+        for secret in (*in_url(request.url or ""), *in_headers(request.headers or {})):
             self._sent.pop(secret, None)
             self._sent[secret] = None
         while len(self._sent) > _MOST_REMEMBERED:
@@ -68,7 +67,7 @@ class Secrets:
         """Texts that are replaced wherever they turn up.
 
         Args:
-            options: What the submit said of `auth` and `cert`.
+            options: What the submit said of `auth`, `cert` and `proxies`.
         """
         session, request = self._session, self.last
         if request is None and self._known is not None:
@@ -88,6 +87,9 @@ class Secrets:
             found += [_text(part) for part in parts if isinstance(part, (str, bytes))]
         found += [cookie.value for cookie in session.cookies if cookie.value is not None]
         found += [value for _, value in _pairs(session.params)]
+        for proxies in (session.proxies, options.get("proxies"), getproxies() if session.trust_env else None):
+            for proxy in (proxies or {}).values():
+                found += in_proxy(str(proxy))
         for cert in (session.cert, options.get("cert")):
             found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
         self._known = [*_worth_it(found), *self._sent]
@@ -125,6 +127,13 @@ def in_url(url: str) -> list[str]:
         if signed or CREDENTIAL_NAME.search(unquote(name)):
             found.append(value)
     return _worth_it(text for value in found for text in (value, unquote(value)))
+
+
+def in_proxy(url: str) -> list[str]:
+    """User and password of a proxy, also as the proxy is told them."""
+    user, password = get_auth_from_url(url)
+    told = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return _worth_it([*in_url(url), told] if password else in_url(url))
 
 
 def in_headers(headers: Mapping[str, Any]) -> list[str]:
