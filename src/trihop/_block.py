@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from trihop._operation import OnInterrupt
 
 T = TypeVar("T")
-
 P = ParamSpec("P")
+
 _CANCEL_WITHIN_S = 5.0
 
 _current: ContextVar[Operation | None] = ContextVar("trihop_operation", default=None)
@@ -86,8 +86,8 @@ class Operation:
         self._run_or_none: Run | None = None
         self._session: requests.Session | None = None
         self._once: dict[str, Any] = {}
-        self._entered = False
         self._step_failed: Exception | None = None
+        self._entered = False
         self._ended = False
         self._outer: Operation | None = None
 
@@ -134,11 +134,11 @@ class Operation:
                 self._cancel_quietly()
         finally:
             self._ended = True
-            run.root.leave(self._span_token)
             if exception is not None:
                 if exception is self._step_failed and run.hop is not None:
                     run.hop.fail(self._step_failed)
                 note_trace(exception, self.name, run.root.trace_id)
+            run.root.leave(self._span_token)
             middleware.leave(self._cover_token, self._watch)
             self._watch.finish(exception)
             run.close(exception)
@@ -280,9 +280,9 @@ class Operation:
                 timeout=timeout,
                 as_in_requests=as_in_requests,
             )
-
         self._watch.know(job)
         return job
+
     def poll(
         self,
         job_or_url: Job | str | None = None,
@@ -520,7 +520,6 @@ class Operation:
         self._once[name] = value
         return value
 
-    def hop(self, name: Literal["submit", "poll", "download"], *, surface: Any = None) -> HopByHand:
     @contextmanager
     def _steps(self) -> Iterator[None]:
         """What the caller's own code sends meanwhile is a step of the submit, as long as that is open."""
@@ -562,6 +561,7 @@ class Operation:
         middleware.cover(self._watch, self._session_given)
         run.root.carry()
 
+    def hop(self, name: Literal["submit", "poll", "download"], *, surface: Any = None) -> HopByHand:
         """Name a hop by hand, around requests of your own; a block.
 
         Args:

@@ -420,10 +420,10 @@ class Run:
         self.courier.preparing.secrets.look_again()
         ending = exception if exception is not None else self.ending
         self.close_hop()
-        result, failed = _result_of(ending, exception, self.ready)
-        if self.cancelled and (isinstance(ending, JobCancelled) or (ending is None and self.ready is None)):
         if self.root.copied:
             return  # in a fork; how it came out is told by the process that began it
+        result, failed = _result_of(ending, exception, self.ready)
+        if self.cancelled and (isinstance(ending, JobCancelled) or (ending is None and self.ready is None)):
             result, failed = "cancellation", False
         code, message = error_fields(self.job_error)
         counts = self.ready.counts if self.ready is not None else None

@@ -49,6 +49,7 @@ CREDENTIALS = {
     "the path of the client certificate": CERT,
     "an OAuth token": OAUTH,
     "auth= as the wire has it": base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode(),
+    "the proxy's as the wire has it": base64.b64encode(f"me:{PROXY}".encode()).decode(),
     ".netrc as the wire has it": base64.b64encode(f"me:{NETRC}".encode()).decode(),
 }
 
@@ -59,7 +60,7 @@ def signed(url: str) -> dict[str, str]:
     return {
         "aws": f"{url}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={AWS}&X-Amz-Signature={AWS}",
         "azure": f"{url}?sv=2022-11-02&sig={AZURE}",
-        "cloudfront": f"{url}?Expires=1&Signature={CLOUDFRONT}&Key-Pair-Id=K1",
+        "cloudfront": f"{url}?Expires=4102444800&Signature={CLOUDFRONT}&Key-Pair-Id=K1",
         "userinfo": f"{parts.scheme}://me:{LINK_PASSWORD}@{parts.netloc}{parts.path}",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import socket
 import threading
@@ -13,11 +14,13 @@ class Proxy:
 
     Args:
         user: User and password that it wants; None for none.
+        quotes: Refuse everything, and quote what it was told.
     """
 
-    def __init__(self, user: tuple[str, str] | None = None) -> None:
+    def __init__(self, user: tuple[str, str] | None = None, *, quotes: bool = False) -> None:
         self.heads: list[bytes] = []
         self.user = user
+        self.quotes = quotes
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._over = False
@@ -72,8 +75,13 @@ class Proxy:
             self.heads.append(head)
             lines = head.split(b"\r\n")
             method, target, version = lines[0].split(b" ")
-            if self.user is not None and not any(line.lower().startswith(b"proxy-authorization:") for line in lines):
-                client.sendall(b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            said = next((line for line in lines if line.lower().startswith(b"proxy-authorization:")), None)
+            if self.quotes or (self.user is not None and said is None):
+                told = b" or ".join([said or b"", base64.b64decode((said or b"").rpartition(b" ")[2])])
+                told = b"who are you? you said %b" % told.partition(b":")[2]
+                client.sendall(
+                    b"HTTP/1.1 403 No\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(told), told)
+                )
                 _shut(client)
                 return
             if method == b"CONNECT":
