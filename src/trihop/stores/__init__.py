@@ -109,6 +109,9 @@ class Store(Protocol):
     Every method may raise `StoreError`.
     """
 
+    lease_s: float
+    """For how many seconds a holder that gives no sign of life is waited for; set when the store is made."""
+
     def begin(self, record: StoredRecord, *, key: str, holder: str, lease_s: float) -> Claim:
         """Insert the record, or claim the one that is there; atomically.
 
@@ -169,6 +172,10 @@ class Store(Protocol):
 
     def release(self, claim: Claim) -> None:
         """Give the lease back and change nothing else; quietly where it is no longer ours."""
+        ...
+
+    def expire(self, key: str, *, holder: str) -> bool:
+        """End the lease of a holder that is known to be dead, if it is still that one's; whether it was."""
         ...
 
     def wake(self, *, key: str | None = None, job_id: str | None = None) -> bool:

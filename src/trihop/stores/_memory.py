@@ -27,10 +27,12 @@ class MemoryStore:
     """Records in memory, by a clock of its own.
 
     Args:
+        lease: Seconds for which a holder that gives no sign of life is waited for.
         clock: Whose time leases and due times are in; for tests.
     """
 
-    def __init__(self, *, clock: Clock | None = None) -> None:
+    def __init__(self, *, lease: float = 60.0, clock: Clock | None = None) -> None:
+        self.lease_s = lease
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._rows: dict[str, _Row] = {}
         self._tokens = count(1)
@@ -98,6 +100,15 @@ class MemoryStore:
             row = self._rows.get(claim.key)
             if row is not None and row.token == claim.token:
                 row.lease_until, row.holder = -math.inf, None
+
+    def expire(self, key: str, *, holder: str) -> bool:
+        """As `Store.expire`."""
+        with self._lock:
+            row = self._rows.get(key)
+            if row is None or row.holder != holder:
+                return False
+            row.lease_until = self._now()
+            return True
 
     def wake(self, *, key: str | None = None, job_id: str | None = None) -> bool:
         """As `Store.wake`."""
