@@ -225,8 +225,8 @@ class Watch:
         hop.last_sent = sent
         hop.resends += sent.resends
         assert hop.job is not None
-        if state is not None and hop.job.state != state:
-            hop.job = replace(hop.job, state=state)
+        if state is not None and hop.job.state != (told := run.shown(state, limit=256)):
+            hop.job = replace(hop.job, state=told)  # a server may quote what it was sent
         run.job = hop.job
         hop.attempt(sent, error_type=found.failure, state=state, measured=False)
         if sent.cut is not None and sent.cut.asked_s is not None:
@@ -266,7 +266,7 @@ class Watch:
                 submit_url=None if giver is None else self._stored(giver.question.url),
                 submit_method="GET" if giver is None else giver.question.method,
             )
-        state = question.state if question.state is not None else known.state
+        state = self.run.shown(question.state, limit=256) if question.state is not None else known.state
         return known if known.state == state else replace(known, state=state)
 
     def _stored(self, url: str) -> str:
