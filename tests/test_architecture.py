@@ -23,7 +23,7 @@ ORDER = [
     *("_fold", "_tracing", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
     *("_prepare", "_session", "_download"),
-    *("_run", "_poll", "_submit", "_fetch", "_evidence", "_watch", "_streamed", "_middleware"),
+    *("_run", "_poll", "_submit", "_fetch", "_evidence", "_watch", "_streamed", "_middleware", "_instrumentor"),
     *("_hop_arguments", "_hop", "_block"),
     *("providers", "_operation"),
     *("testing", "viewer", "demo", "cli"),
@@ -31,7 +31,7 @@ ORDER = [
 
 # Only these may import what slows a start, or what not everybody has installed.
 HEAVY = {
-    "opentelemetry": {"_tracing", "_configure", "testing", "viewer", "demo", "cli"},
+    "opentelemetry": {"_tracing", "_configure", "_instrumentor", "testing", "viewer", "demo", "cli"},
     "time": {"_clock"},
     "rich": {"cli"},
     "click": {"cli"},

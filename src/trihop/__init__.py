@@ -53,12 +53,17 @@ if TYPE_CHECKING:
     from trihop._block import Operation
     from trihop._configure import configure
     from trihop._download import Download
+    from trihop._instrumentor import TrihopInstrumentor
+    from trihop._middleware import instrument, uninstrument
 
 __all__ = [
     # the operation
     "operation",
     "show",
     "configure",
+    "instrument",
+    "uninstrument",
+    "TrihopInstrumentor",
     "Operation",
     "Download",
     "Event",
@@ -119,7 +124,14 @@ __all__ = [
 ]
 
 # Of the engine, which the first operation imports; and of extras.
-_LATER = {"Operation": "trihop._block", "Download": "trihop._download", "configure": "trihop._configure"}
+_LATER = {
+    "Operation": "trihop._block",
+    "Download": "trihop._download",
+    "configure": "trihop._configure",
+    "instrument": "trihop._middleware",
+    "uninstrument": "trihop._middleware",
+    "TrihopInstrumentor": "trihop._instrumentor",
+}
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
