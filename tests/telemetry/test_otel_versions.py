@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import requests
-from opentelemetry import metrics, trace
+from opentelemetry import context, metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import SpanKind, StatusCode
@@ -118,8 +118,6 @@ def test_instruments_that_take_no_context_are_used_without(
 
 def test_the_key_that_silences_other_instrumentations_is_theirs(clock: VirtualClock, server: ScriptedServer):
     """While we send, OpenTelemetry's own key is set, which the API keeps under a private name."""
-    from opentelemetry import context
-
     seen: list[object] = []
 
     class Session(requests.Session):
@@ -134,6 +132,22 @@ def test_the_key_that_silences_other_instrumentations_is_theirs(clock: VirtualCl
             op.poll(f"{server.url}jobs/1")
         assert seen == [True]
         assert context.get_value(context._SUPPRESS_HTTP_INSTRUMENTATION_KEY) is None
+
+
+def test_without_a_provider_the_trace_around_is_passed_on(
+    clock: VirtualClock, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+):
+    """A service in the middle that traces nothing does not break the chain, whatever the API's own tracer does."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    remote = trace.SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=trace.TraceFlags(1))
+    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(remote)))
+    try:
+        with pytest.raises(JobFailed) as caught:
+            run(server, clock, well=False)
+    finally:
+        context.detach(token)
+    assert caught.value.trace_id == f"{0xABC:032x}"
+    assert {call.headers.get("traceparent") for call in server.calls} == {f"00-{0xABC:032x}-{0xDEF:016x}-01"}
 
 
 def test_without_a_provider_there_is_no_trace(
