@@ -109,7 +109,8 @@ def file_exporter(file: Path) -> Any:
     except ModuleNotFoundError as missing:
         raise not_installed(missing, "cli") from None
     with open(os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "ab+") as written:
-        os.chmod(file, 0o600)  # it may have been there already
+        if file.is_file():  # /dev/null belongs to everybody, even where we may close it
+            os.chmod(file, 0o600)  # it may have been there already
         size = written.seek(0, os.SEEK_END)
         written.seek(max(size - 1, 0))
         if written.read() not in (b"", b"\n"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import socket
 import stat
 import subprocess
@@ -118,6 +119,14 @@ def test_a_line_that_an_earlier_writer_left_unfinished_stays_alone(tmp_path: Pat
     assert [fault.line for fault in reading.faults] == [1]
     assert [trace.name for trace in reading.traces] == ["nightly"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_device_keeps_its_mode():
+    """Only files are closed to others: as root, spans sent to /dev/null would close that to the whole machine."""
+    before = os.stat(os.devnull).st_mode
+    came(app(file=os.devnull))
+
+    assert os.stat(os.devnull).st_mode == before
 
 
 def test_spans_and_metrics_go_to_a_collector(collector: Collector, tmp_path: Path):
