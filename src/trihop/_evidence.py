@@ -68,8 +68,10 @@ class Question:
     Args:
         method, url: What was asked first.
         parts: The pieces of the URL that may be ids.
-        handed_by: The exchange whose reply handed out the URL or an id in it; of those that prove something.
-        job_id: That id.
+        handed_by: The exchange whose reply handed out the URL or an id in it.
+        handed_url: Whether it was the URL.
+        proven: Whether what was handed out can be a job of the asker's.
+        job_id: The id that was handed out.
         polled: Whether its askings are polls, by all that is known so far.
         asked: How often.
         last: Its latest exchange.
@@ -80,6 +82,7 @@ class Question:
     parts: tuple[str, ...] = ()
     handed_by: Exchange | None = None
     handed_url: bool = False
+    proven: bool = False
     job_id: str | None = None
     polled: bool = False
     asked: int = 0
@@ -199,7 +202,7 @@ class Evidence:
         sent: Exchange | None = exchange
         while sent is not None:
             for polled in self.polled:
-                if polled.handed_by is sent:
+                if polled.proven and polled.handed_by is sent:
                     return polled
             sent = sent.again
         return None
@@ -228,10 +231,8 @@ class Evidence:
             return False
         if question.seen_202:
             return True
-        return giver is not None and not giver.question.polled and not self._hangs_on_a_poll(question)
-
-    def _hangs_on_a_poll(self, question: Question) -> bool:
-        return any(polled.holds(question.url) for polled in self.polled)
+        hangs_on_a_poll = any(polled.holds(question.url) for polled in self.polled)
+        return question.proven and giver is not None and not giver.question.polled and not hangs_on_a_poll
 
     def _name(self, question: Question) -> None:
         question.polled = True
@@ -262,15 +263,12 @@ class Evidence:
 
     def _name_giver(self, question: Question, url: str) -> None:
         """The earlier exchange whose reply handed out this question's URL, or an id in it."""
-        handed = self._handed
-        for value in (url, *question.parts):
-            if (found := handed.get(value)) is not None and found.proves:
-                question.handed_by, question.handed_url = found.by, value is url
-                break
-        for value in question.parts:
-            if (found := handed.get(value)) is not None and found.by is question.handed_by:
-                question.job_id = value
-                return
+        found = [(value, handed) for value in (url, *question.parts) if (handed := self._handed.get(value)) is not None]
+        if not found:
+            return
+        value, handed = next((one for one in found if one[1].proves), found[0])
+        question.handed_by, question.handed_url, question.proven = handed.by, value is url, handed.proves
+        question.job_id = next((value for value, other in found if value is not url and other.by is handed.by), None)
 
     def _hand_out(self, exchange: Exchange, seen: Seen) -> None:
         question = exchange.question
@@ -290,7 +288,10 @@ class Evidence:
             return
         for name in _HANDING_HEADERS:
             if (target := seen.headers.get(name)) is not None:
-                self._handed.setdefault(_without_busters(join(seen.url, target)), _Handed(exchange, True))
+                target = _without_busters(join(seen.url, target))
+                self._handed.setdefault(target, _Handed(exchange, True))
+                if (last := _id_at_the_end(target)) is not None and last not in self._carried:
+                    self._handed.setdefault(last, _Handed(exchange, True))
         body = _json_of(seen.content)
         if body is None:
             return
@@ -344,6 +345,12 @@ def _parts(url: str) -> list[str]:
     values = [value for name, value in parse_qsl(split.query) if name not in _CACHE_BUSTERS] if split.query else []
     values += [unquote(piece) for piece in reversed(split.path.split("/"))]
     return [value for value in values if len(value) >= _SHORTEST_ID]
+
+
+def _id_at_the_end(url: str) -> str | None:
+    """The last piece of a URL's path, if it looks like an id rather than a word."""
+    last = unquote(url.partition("?")[0].rpartition("/")[2])
+    return last if len(last) >= _SHORTEST_ID and any(character.isdigit() for character in last) else None
 
 
 def _words(text: str) -> Iterable[str]:

@@ -17,7 +17,7 @@ RESULT = b"x" * 1000
 class JobServer(asyncio.Protocol):
     """POST /jobs makes a job, its fifth poll says it is done, /results/ID has 1 kB; /status is always running."""
 
-    ids = itertools.count(1)
+    ids = itertools.count(1001)
     polled: dict[bytes, int] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
