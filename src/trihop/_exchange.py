@@ -39,7 +39,10 @@ def install() -> None:
     with _lock:
         if _installed:
             return
-        _wrap(HTTPConnectionPool, "_get_conn", connect.get_conn)
+        _replace(HTTPConnectionPool, "_get_conn", connect.get_conn)
+        _replace(HTTPConnection, "putrequest", messages.putrequest)
+        _replace(HTTPConnection, "send", messages.send)
+        _replace(HTTPConnection, "getresponse", messages.getresponse)
         _wrap(urllib3_connect, "create_connection", connect.create_connection)
         _wrap(urllib3.connection, "ssl_wrap_socket", connect.ssl_wrap_socket)
         _wrap(SSLTransport, "_ssl_io_loop", connect.ssl_io_loop)
@@ -47,22 +50,27 @@ def install() -> None:
         if pysocks is not None:
             _wrap(pysocks.socksocket, "connect", connect.socks_connect)
         _wrap(HTTPConnection, "_tunnel", messages.tunnel)
-        _wrap(HTTPConnection, "putrequest", messages.putrequest)
-        _wrap(HTTPConnection, "send", messages.send)
-        _wrap(HTTPConnection, "getresponse", messages.getresponse)
         _wrap(Retry, "increment", messages.increment)
         _installed = True
 
 
+def _replace(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    """Put what `make` makes of a method in its place."""
+    ours = make(getattr(owner, name))
+    ours.__name__ = ours.__qualname__ = name
+    setattr(owner, name, ours)
+
+
 def _wrap(owner: Any, name: str, within: Callable[..., Any]) -> None:
     """Have `within(exchange, original, ...)` called in place of a method while there is an exchange."""
-    original = getattr(owner, name)
 
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        exchange = current.get()
-        if exchange is None:
-            return original(*args, **kwargs)
-        return within(exchange, original, *args, **kwargs)
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            exchange = current.get()
+            if exchange is None:
+                return original(*args, **kwargs)
+            return within(exchange, original, *args, **kwargs)
 
-    wrapper.__name__ = wrapper.__qualname__ = name
-    setattr(owner, name, wrapper)
+        return wrapper
+
+    _replace(owner, name, make)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib3.exceptions import EmptyPoolError
 from urllib3.util import connection as urllib3_connect
 
-from trihop._exchange_sockets import LONGEST_S, DeadlineCut, Exchange, Limit, shorter, timed_out
+from trihop._exchange_sockets import LONGEST_S, DeadlineCut, Exchange, Limit, current, shorter, timed_out
 
 _Function = Callable[..., Any]
 
@@ -26,21 +26,28 @@ class PoolCut(DeadlineCut, EmptyPoolError):
     """
 
 
-def get_conn(exchange: Exchange, original: _Function, pool: Any, timeout: float | None = None) -> Any:
+def get_conn(original: _Function) -> _Function:
     """Take a connection of the pool, or wait for one."""
-    exchange.phase = "connect"
-    left = exchange.remaining()
-    if left <= 0.0:
-        raise PoolCut("connect")
-    wait_s, cuts = shorter(timeout, left)
-    try:
-        conn = original(pool, wait_s)
-    except EmptyPoolError:
-        if cuts:
-            raise PoolCut("connect") from None
-        raise
-    exchange.reused = getattr(conn, "sock", None) is not None
-    return conn
+
+    def get_conn(pool: Any, timeout: float | None = None) -> Any:
+        exchange = current.get()
+        if exchange is None:
+            return original(pool, timeout)
+        exchange.phase = "connect"
+        left = exchange.remaining()
+        if left <= 0.0:
+            raise PoolCut("connect")
+        wait_s, cuts = shorter(timeout, left)
+        try:
+            conn = original(pool, wait_s)
+        except EmptyPoolError:
+            if cuts:
+                raise PoolCut("connect") from None
+            raise
+        exchange.reused = getattr(conn, "sock", None) is not None
+        return conn
+
+    return get_conn
 
 
 def create_connection(
@@ -88,7 +95,7 @@ def socks_connect(exchange: Exchange, original: _Function, sock: Any, *args: Any
 
     sock.recv_into = recv_into
     try:
-        limit.arm()
+        limit.arm(exchange.left())
         return original(sock, *args, **kwargs)  # which sets the caller's timeout at its end
     except DeadlineCut:
         sock.close()
@@ -134,7 +141,7 @@ def ssl_io_loop(exchange: Exchange, original: _Function, transport: Any, step: _
     limit = Limit(transport.socket, exchange)
 
     def armed_step(*args: Any) -> Any:
-        limit.arm()
+        limit.arm(exchange.left())
         return step(*args)
 
     with limit:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from urllib3.util import Retry, parse_url
 from urllib3.util.ssltransport import SSLTransport
 
-from trihop._exchange_sockets import DeadlineCut, Exchange, Limit, Reader, bounded
+from trihop._exchange_sockets import DeadlineCut, Exchange, Limit, Reader, bounded, current
 
 _Function = Callable[..., Any]
 
@@ -22,34 +22,46 @@ _Function = Callable[..., Any]
 # ---- a request
 
 
-def putrequest(
-    exchange: Exchange, original: _Function, conn: Any, method: str, url: str, *args: Any, **kwargs: Any
-) -> None:
+def putrequest(original: _Function) -> _Function:
     """Begin a request, its target as the exact URL has it."""
-    exchange.phase = "headers"
-    exchange.unsent = True
-    if exchange.exact_url is not None:
-        url = _exact_target(conn, url, exchange.exact_url)
-    original(conn, method, url, *args, **kwargs)
+
+    def putrequest(conn: Any, method: str, url: str, *args: Any, **kwargs: Any) -> None:
+        exchange = current.get()
+        if exchange is not None:
+            exchange.phase = "headers"
+            exchange.unsent = True
+            if exchange.exact_url is not None:
+                url = _exact_target(conn, url, exchange.exact_url)
+        original(conn, method, url, *args, **kwargs)
+
+    return putrequest
 
 
-def send(exchange: Exchange, original: _Function, conn: Any, data: Any) -> None:
+def send(original: _Function) -> _Function:
     """Hand bytes to the socket."""
-    if conn.sock is None and conn.auto_open:
-        exchange.phase = "connect"
-        conn.connect()
-        exchange.phase = "headers"
-    sock = conn.sock
-    if exchange.unsent and exchange.phase == "headers":
-        exchange.left()
-        exchange.unsent = False
-        exchange.sent = True
-        exchange.requests += 1
-    if not isinstance(sock, (socket.socket, SSLTransport)):
-        original(conn, data)
-        return
-    with Limit(sock, exchange):  # which `sendall` takes as the limit of all it sends together
-        original(conn, data)
+
+    def send(conn: Any, data: Any) -> None:
+        exchange = current.get()
+        if exchange is None:
+            original(conn, data)
+            return
+        if conn.sock is None and conn.auto_open:
+            exchange.phase = "connect"
+            conn.connect()
+            exchange.phase = "headers"
+        sock = conn.sock.behind if isinstance(conn.sock, _StandIn) else conn.sock
+        if exchange.unsent and exchange.phase == "headers":
+            exchange.left()
+            exchange.unsent = False
+            exchange.sent = True
+            exchange.requests += 1
+        if isinstance(sock, (socket.socket, SSLTransport)):
+            with Limit(sock, exchange):  # `sendall` takes it as the limit of all it sends together
+                original(conn, data)
+        else:
+            original(conn, data)
+
+    return send
 
 
 def _exact_target(conn: Any, url: str, exact_url: str) -> str:
@@ -91,66 +103,65 @@ def _identity(scheme: str, authority: str, target: str) -> tuple[Any, ...]:
 # ---- a response
 
 
-def getresponse(exchange: Exchange, original: _Function, conn: Any, *args: Any, **kwargs: Any) -> Any:
+def getresponse(original: _Function) -> _Function:
     """Read status line and headers; the body comes through the same reader."""
-    replies = _Replies(conn, exchange)
-    try:
-        with replies:
+
+    def getresponse(conn: Any, *args: Any, **kwargs: Any) -> Any:
+        exchange = current.get()
+        if exchange is None:
+            return original(conn, *args, **kwargs)
+        with _StandIn(conn, exchange):
             response = original(conn, *args, **kwargs)
-    finally:
-        if replies.reader is not None and replies.reader.began:
-            exchange.received = True
-    exchange.phase = "body"
-    return response
+        exchange.phase = "body"
+        return response
+
+    return getresponse
 
 
 def tunnel(exchange: Exchange, original: _Function, conn: Any) -> None:
     """Ask a proxy to CONNECT."""
-    with _Replies(conn, exchange):
+    with _StandIn(conn, exchange):
         original(conn)
 
 
-class _Replies:
-    """Takes the place of a connection's `response_class`, and of the socket that the class reads from.
+class _StandIn:
+    """Stands in for a connection's socket while a response is made of it, and hands out a `Reader`.
 
-    So the response is of the class it would have been, whoever chose it, and reads through a `Reader`.
+    So the response is of whatever class it would have been.
     """
+
+    __slots__ = ("_conn", "_exchange", "_reader", "behind")
 
     def __init__(self, conn: Any, exchange: Exchange) -> None:
         self._conn = conn
         self._exchange = exchange
-        self._response_class = conn.response_class
-        self._on_instance = "response_class" in vars(conn)
-        self._sock: Any = None
-        self.reader: Reader | None = None
+        self._reader: Reader | None = None
+        self.behind = conn.sock
 
     def __enter__(self) -> None:
-        self._conn.response_class = self
+        if isinstance(self.behind, (socket.socket, SSLTransport)):
+            self._conn.sock = self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._on_instance:
-            self._conn.response_class = self._response_class
-        else:
-            del self._conn.response_class
-
-    def __call__(self, sock: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(sock, (socket.socket, SSLTransport)):
-            return self._response_class(sock, *args, **kwargs)
-        self._sock = sock
-        return self._response_class(self, *args, **kwargs)
+        if self._conn.sock is self:
+            self._conn.sock = self.behind
+        if self._reader is not None and self._reader.began and self._exchange.phase == "headers":
+            self._exchange.received = True
 
     def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
-        sock, exchange = self._sock, self._exchange
-        receive = (
-            partial(_receive_within, exchange, sock.recv_into) if isinstance(sock, SSLTransport) else sock.recv_into
-        )
-        self.reader = Reader(sock, receive, sock.makefile("rb", 0), Limit(sock, exchange))
-        return io.BufferedReader(self.reader)
+        sock, exchange = self.behind, self._exchange
+        if isinstance(sock, SSLTransport):
+            receive, counted = partial(_receive_within, exchange, sock.recv_into), sock.socket
+        else:
+            receive, counted = sock.recv_into, sock
+        counted._io_refs += 1  # type: ignore[attr-defined]  # as its own makefile does: closing the reader takes it back
+        self._reader = Reader(sock, receive, Limit(sock, exchange))
+        return io.BufferedReader(self._reader)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
+        return getattr(self.behind, name)
 
 
 def _receive_within(exchange: Exchange, receive: _Function, buffer: memoryview) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
+import socket
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -121,7 +120,7 @@ class Limit:
     caller's own stays the caller's.
     """
 
-    __slots__ = ("_changed", "cuts", "exchange", "own", "sock")
+    __slots__ = ("cuts", "exchange", "own", "sock")
 
     def __init__(self, sock: Waits, exchange: Exchange) -> None:
         self.sock = sock
@@ -129,18 +128,15 @@ class Limit:
         self.own = sock.gettimeout()
         self.cuts = False
         """The wait that is armed ends with the deadline, not with the caller's timeout."""
-        self._changed = False
 
-    def arm(self) -> None:
-        """Set the timeout of the next wait.
-
-        Raises:
-            DeadlineCut: The instant has passed.
-        """
-        wait_s, self.cuts = shorter(self.own, self.exchange.left())
-        if self.cuts or self._changed:
+    def arm(self, left: float) -> None:
+        """Set the timeout of the next wait, given the seconds left."""
+        wait_s, cuts = shorter(self.own, left)
+        if cuts:
+            self.cuts = True
             self.sock.settimeout(wait_s)
-            self._changed = self.cuts
+        elif self.cuts:
+            self.restore()
 
     def struck(self, error: BaseException | None) -> bool:
         """Whether this error is the deadline striking in the wait that was armed."""
@@ -148,13 +144,15 @@ class Limit:
 
     def restore(self) -> None:
         """Give the socket its own timeout back; a closed one is left alone."""
-        if self._changed:
-            self._changed = False
-            with contextlib.suppress(OSError):
+        if self.cuts:
+            self.cuts = False
+            try:  # noqa: SIM105 - thrice as fast as suppress(), for every exchange
                 self.sock.settimeout(self.own)
+            except OSError:
+                pass
 
     def __enter__(self) -> Limit:
-        self.arm()
+        self.arm(self.exchange.left())
         return self
 
     def __exit__(
@@ -170,7 +168,7 @@ def shorter(own: float | None, left: float) -> tuple[float | None, bool]:
     """The wait to begin, given the caller's timeout and what is left; and whether the latter decides."""
     if left == math.inf or (own is not None and own < left):
         return own, False
-    return min(left, LONGEST_S), True
+    return (left if left < LONGEST_S else LONGEST_S), True
 
 
 def timed_out(error: BaseException | None) -> bool:
@@ -178,35 +176,25 @@ def timed_out(error: BaseException | None) -> bool:
     return isinstance(error, TimeoutError) and error.errno is None
 
 
-class Reader(io.RawIOBase):
+class Reader(socket.SocketIO):
     """The raw reader below a response: each receive ends with the deadline, in whatever context it is made.
 
     Args:
-        sock: The socket, reachable as `_sock` as on `socket.SocketIO`.
+        sock: Read from, and kept open until the reader is closed.
         receive: Its `recv_into`.
-        file: Its own unbuffered file, which keeps it open.
         limit: Its timeout.
     """
 
-    def __init__(self, sock: Any, receive: Callable[[memoryview], int], file: io.RawIOBase, limit: Limit) -> None:
-        self._sock = sock
+    def __init__(self, sock: Any, receive: Callable[[memoryview], int], limit: Limit) -> None:
+        super().__init__(sock, "r")
         self._receive = receive
-        self._file = file
         self._limit = limit
         self._remaining = limit.exchange.remaining
         self._armed_s = math.inf
         self.began = False
         """A byte has arrived."""
 
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
-    def fileno(self) -> int:
-        """The socket's."""
-        return self._file.fileno()
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int:
         """Receive once.
 
         Raises:
@@ -216,7 +204,9 @@ class Reader(io.RawIOBase):
         while True:
             left = self._remaining()
             if self._armed_s - left > _LAG_S:
-                self._limit.arm()
+                if left <= 0.0:
+                    raise self._limit.exchange.cut()
+                self._limit.arm(left)
                 self._armed_s = left
             try:
                 count = self._receive(buffer)
@@ -231,7 +221,5 @@ class Reader(io.RawIOBase):
 
     def close(self) -> None:
         """Leave the socket to the next request, with the timeout it had."""
-        if not self.closed:
-            self._limit.restore()
-            self._file.close()
+        self._limit.restore()
         super().close()
