@@ -19,7 +19,7 @@ from trihop import _middleware as middleware
 from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
-from trihop._download import Download, Target, check_target
+from trihop._download import Download
 from trihop._errors import JobPartiallyFailed, OperationError, OperationTaken, ResultUnavailable, note_trace
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
@@ -34,6 +34,7 @@ from trihop._record import OperationRecord
 from trihop._redact import is_signed
 from trihop._run import Run
 from trihop._session import Courier, Timeout
+from trihop._sinks import Target, check_target
 from trihop._submit import submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
 from trihop._values import Call, Job, Ready, Result, as_call, named

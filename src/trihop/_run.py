@@ -33,12 +33,24 @@ from trihop._record import OperationRecord
 from trihop._redact import redact_text, redact_url, redacted_cause
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
-from trihop._tracing import CLIENT, INTERNAL, TraceSpan, instruments, quietly, start_operation
+from trihop._tracing import (
+    CLIENT,
+    INTERNAL,
+    TraceSpan,
+    around,
+    instruments,
+    quietly,
+    resume_operation,
+    start_durable,
+    start_operation,
+)
 from trihop._values import JSON, Call, Job, Ready, Reply
 from trihop._verdicts import Ending, Pending
 
 if TYPE_CHECKING:
     from trihop._clock import Clock
+    from trihop._durable import Visit
+    from trihop._poll import Poller
     from trihop._provider import Provider
 
 log = logging.getLogger("trihop")
@@ -47,6 +59,8 @@ Verdict = TypeVar("Verdict", Pending, Ending)
 
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
+_MOST_SEGMENTS = 16
+_LOOK_EVERY_S = 5.0
 _TEXTS_KEPT = 64
 _LONGEST_KEPT = 512
 _MOST_WARNINGS = 16  # a state word with a percentage in it is another one each time
@@ -81,9 +95,13 @@ class Run:
         on_event: Callable[[Event], None] | None,
         propagate: bool | None,
         attributes: Mapping[str, Any],
+        visit: Visit | None = None,
     ) -> None:
+        found = None if visit is None or not visit.resumed else visit.found
         self.name = name
-        self.operation_id = uuid.uuid4().hex
+        self.operation_id = visit.found.operation_id if visit is not None else uuid.uuid4().hex
+        self.visit = visit
+        """The hold on the operation's record, where it has one."""
         self.provider = provider
         self.courier = courier
         self.deadline = deadline
@@ -102,17 +120,26 @@ class Run:
         self.ready_s: float | None = None
         self.job_error: JSON = None
         self.hop: Hop | None = None
+        self.poller: Poller | None = None
         self.last_hop: str | None = None
         self.ending: TrihopError | None = None
         self.cancelled = False
+        self.durable = visit is not None
+        """A later process may go on: what is half done is kept for it."""
         self.last_request: tuple[str, str] | None = None
         self.last_span: TraceSpan | None = None
+        self._segment_told = False
         self._told: set[str] = set()
         self._shown: dict[tuple[str, int], str] = {}
         # One anchor for all times: spans of an operation stay inside one another
         # even if somebody sets the wall clock meanwhile.
         self.started_s = clock.monotonic()
         self._anchor_ns = clock.time_ns()
+        if found is not None:
+            # Never before what another machine wrote, whatever its clock says.
+            now_ns = max(self._anchor_ns, found.touched_ns)
+            self.started_s -= (now_ns - found.started_ns) / 1e9
+            self._anchor_ns = found.started_ns
         at = deadline.at()
         self.common: dict[str, Any] = {
             semconv.OPERATION_NAME: name[:64],
@@ -125,7 +152,16 @@ class Run:
             semconv.DEADLINE_AT: None if at is None else at.isoformat().replace("+00:00", "Z"),
             semconv.DEADLINE_DURATION: None if at is None else deadline.duration_s,
         }
-        self.root = start_operation(name[:64], start, at_ns=self._anchor_ns)
+        self._around = None if visit is None else around()
+        if visit is None:
+            self.root = start_operation(name[:64], start, at_ns=self._anchor_ns)
+        elif found is None or found.trace is None:
+            self.root = start_durable(name[:64], start, at_ns=self._anchor_ns)
+        else:
+            resumed = {**start, semconv.OPERATION_RESUMED: True, semconv.JOB_ID: self.shown(found.job_id)}
+            self.root = resume_operation(name[:64], resumed, at_ns=self._anchor_ns, reserved=found.trace)
+        self.reserved = found.trace if found is not None and found.trace is not None else self.root.reserved()
+        """The ids of the root, for whoever ends it."""
         self.instruments = instruments()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
@@ -158,8 +194,8 @@ class Run:
         if self.deadline.remaining() <= 0:
             raise self.deadline_exceeded("between", "the deadline passed before the next request")
 
-    def pause(self, pause: Pause) -> float:
-        """Sleep, or refuse a pause that leaves no time for a further request.
+    def pause(self, pause: Pause, *, unless: Callable[[], bool] | None = None) -> float:
+        """Sleep, or refuse a pause that leaves no time for a further request; a long one ends early once `unless`.
 
         Returns:
             Seconds that it took, longer than planned where the machine was suspended.
@@ -180,7 +216,12 @@ class Run:
             )
         self.tell("waiting", next_poll_in=pause.seconds)
         before_s = self.clock.monotonic()
-        self.clock.sleep(pause.seconds)
+        if unless is None or pause.seconds <= _LOOK_EVERY_S:
+            self.clock.sleep(pause.seconds)
+        else:
+            until_s = before_s + pause.seconds
+            while (left_s := until_s - self.clock.monotonic()) > 0 and not unless():
+                self.clock.sleep(min(left_s, _LOOK_EVERY_S))
         slept_s = self.clock.monotonic() - before_s
         if hop is not None:
             hop.fold.wait(slept_s, pause.reason)
@@ -345,6 +386,10 @@ class Run:
 
     def still_running(self) -> str:
         """What next, where we stopped waiting."""
+        if self.visit is not None:
+            if self.job is None:
+                return f"Run the block again under the key {self.key!r} to go on."
+            return f"The job may still finish: `trihop resume {self.key}` waits on, `trihop cancel {self.key}` stops it."
         if self.job is None:
             return "Nothing is known of a job; see whether one was started before submitting again."
         return "The job may still finish: poll error.job in a new operation to wait on, or cancel it."
@@ -384,15 +429,53 @@ class Run:
         """Close what is open and open the next hop."""
         self.close_hop()
         self.last_hop = name
-        self.hop = Hop(self, name, call, self.last_span, taker=taker)
+        begun = None if name != "poll" or self.visit is None or taker is not None else self.visit.poll_begun()
+        self.hop = Hop(self, name, call, self.last_span, taker=taker, begun=begun)
         return self.hop
 
     def close_hop(self, at_ns: int | None = None) -> None:
         """End the open hop's span, if one is open; now, unless it is said when."""
+        if self.hop is not None and self.visit is not None and not self.visit.may_end(self.hop.name):
+            self.hop = None  # it is somebody else's to end
         if self.hop is not None:
             self.hop.end(at_ns)
             self.last_span = self.hop.span
             self.hop = None
+
+    # ---- segments of a durable operation
+
+    def segment_began(self) -> None:
+        """Show that a process took part; the caller's own span is linked here, as a link on a root hides its timing."""
+        visit = self.visit
+        if visit is None or self._segment_told or visit.step:
+            return
+        self._segment_told = True
+        number = visit.saved.segments
+        if number > _MOST_SEGMENTS:
+            return
+        attributes: dict[str, Any] = {**self.common, semconv.SEGMENT_NUMBER: number}
+        kind = "start" if number == 1 else "resume"
+        if number > 1:
+            attributes[semconv.SEGMENT_GAP] = max(0.0, (self.now_ns() - visit.found.touched_ns) / 1e9)
+            attributes[semconv.SEGMENT_REASON] = "lease_expired" if visit.claim.expired else "visited_again"
+        self.root.moment(f"{kind} {self.name[:64]}", attributes, at_ns=self.now_ns(), around=self._around)
+
+    def _fenced(self) -> None:
+        if self.visit is not None and self.visit.saved.segments <= _MOST_SEGMENTS:
+            attributes = {**self.common, semconv.SEGMENT_NUMBER: self.visit.saved.segments}
+            self.root.moment(f"fenced {self.name[:64]}", attributes, at_ns=self.now_ns())
+
+    def _stays_open(self, exception: BaseException | None) -> None:
+        """The block is over and the operation is not: nothing that another process will end is ended here."""
+        visit = self.visit
+        assert visit is not None
+        if visit.fenced:
+            self._fenced()
+        self.measure(semconv.OPERATION_ACTIVE, -1)
+        if isinstance(exception, (KeyboardInterrupt, SystemExit)):
+            log.warning("operation %s: interrupted. %s", self.name, self.still_running())
+        if exception is not None:
+            self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
 
     def cancel(self, call: Call, *, timeout: Timeout) -> Sent:
         """Send a cancel: a plain request, no hop of the triangle."""
@@ -415,10 +498,21 @@ class Run:
         span.end(self.now_ns())
         return sent
 
+    def result(self, ending: BaseException | None) -> str:
+        """How the operation came out, in a word, where that is how it ended."""
+        return _result_of(ending, None, self.ready)[0]
+
     def close(self, exception: BaseException | None) -> None:
         """End the root, and say how the operation came out."""
         self.courier.preparing.secrets.look_again()
         ending = exception if exception is not None else self.ending
+        if self.visit is not None and not self.root.copied:
+            if not self.visit.step:
+                self.close_hop()
+            if not self.visit.close(exception):
+                self.hop = None  # a step leaves its poll to the next one
+                self._stays_open(exception)
+                return
         self.close_hop()
         if self.root.copied:
             return  # in a fork; how it came out is told by the process that began it
@@ -434,7 +528,7 @@ class Run:
                 semconv.OPERATION_RESULT: result,
                 semconv.OPERATION_ENDED_IN: None if result == "success" else self.last_hop,
                 semconv.OPERATION_POLLS: self.polls,
-                semconv.OPERATION_SEGMENTS: 1,
+                semconv.OPERATION_SEGMENTS: 1 if self.visit is None else self.visit.saved.segments,
                 semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
                 semconv.JOB_STATE: None if self.job is None else self.shown(self.job.state),
                 semconv.JOB_ERROR_CODE: self.shown(code),
@@ -486,13 +580,14 @@ class Hop:
         at_ns: int | None = None,
         job: Job | None = None,
         taker: Taker | None = None,
+        begun: Mapping[str, Any] | None = None,
     ) -> None:
         self.run = run
         self.name = name
         self.job = job
         """Where it is another than the run's."""
         self.taker = taker
-        self.fold = Fold()
+        self.fold = Fold() if begun is None else Fold.from_json(begun["fold"])
         self.late = False
         self.sends = 0
         self.last_sent: Sent | None = None
@@ -511,13 +606,15 @@ class Hop:
             **(http_attributes(call.method, call.url) if call is not None else {}),
         }
         at_ns = run.now_ns() if at_ns is None else at_ns
+        at_ns = at_ns if begun is None else begun["started_ns"]
         kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
         self._span_name = (
             call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
         )
-        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after)
+        span_id = None if begun is None else begun["span_id"]
+        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
         self._beside = dict(start)
-        self._started_ns = at_ns
+        self.started_ns = at_ns
 
     def send(
         self,
@@ -635,7 +732,7 @@ class Hop:
             self.taker.settle(self)
         if self.span.recording:
             quietly(self._write)
-        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self._started_ns))
+        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
 
     def _write(self) -> None:
         fold = self.fold
