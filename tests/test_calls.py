@@ -164,7 +164,7 @@ def test_a_response_is_what_a_hop_by_hand_waits_with(op):
     """A response, in a poll hop that is open."""
     with (
         op.hop("poll") as hop,
-        pytest.raises(TypeError, match=r"hop\.wait\(.*\) takes .*requests\.Response.*, got str"),
+        pytest.raises(TypeError, match=r"hop\.wait\(.*requests\.Response.*got str"),
     ):
         hop.wait("200")
     with op.hop("submit") as hop, pytest.raises(RuntimeError, match=r"hop\.wait\(\) is for an open poll hop"):
