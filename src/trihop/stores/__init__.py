@@ -133,7 +133,11 @@ class Store(Protocol):
         ...
 
     def claim_due(self, *, holder: str, lease_s: float, limit: int) -> list[Claim]:
-        """Claim open records that are due and that nobody holds, the longest overdue first."""
+        """Claim open records that are due and that nobody holds, the longest overdue first.
+
+        What a newer release has written is left to those that can read it. A record
+        that is broken is logged, and not due again until somebody wakes it.
+        """
         ...
 
     def save(
@@ -152,7 +156,9 @@ class Store(Protocol):
             claim: Ours.
             record: The whole of it.
             due_in_s: When the next step is due; None leaves that as it is,
-                `inf` means not until somebody wakes it.
+                `inf` means not until somebody wakes it. A wake that came since the
+                last save, or since the claim, makes a released operation due now:
+                it may be newer than the answer that this record has.
             lease_s: Extends the lease to that many seconds from now; None leaves it as it is.
             ended: Whether the operation has its ending; False makes an ended one open again.
             release: Gives the lease back.
@@ -187,7 +193,7 @@ class Store(Protocol):
         ...
 
     def list(self, *, open_only: bool = False, limit: int = 100) -> list[Stored]:
-        """Records, the latest saved first."""
+        """Records, the latest saved first; one that cannot be read has `name`, `job_id` and why it is `unreadable`."""
         ...
 
     def forget(self, key: str) -> bool:

@@ -21,6 +21,7 @@ class _Row:
     holder: str | None = None
     token: int = 0
     ended: bool = False
+    woken: bool = False
 
 
 class MemoryStore:
@@ -85,9 +86,11 @@ class MemoryStore:
             if due_in_s is not None:
                 row.due_at = now + due_in_s
             if release:
+                row.due_at = now if row.woken else row.due_at
                 row.lease_until, row.holder = -math.inf, None
             elif lease_s is not None:
                 row.lease_until = now + lease_s
+            row.woken = False
 
     def renew(self, claim: Claim, *, lease_s: float) -> None:
         """As `Store.renew`."""
@@ -119,7 +122,7 @@ class MemoryStore:
                 if not row.ended and (name == key or (job_id is not None and row.record.get("job_id") == job_id))
             ]
             for row in found:
-                row.due_at = min(row.due_at, self._now())
+                row.due_at, row.woken = min(row.due_at, self._now()), row.lease_until > self._now()
             return bool(found)
 
     def get(self, key: str) -> Stored | None:
@@ -173,6 +176,7 @@ class MemoryStore:
         self._refuse_taken(row)
         expired = row.holder is not None
         row.holder, row.lease_until, row.token = holder, self._now() + lease_s, next(self._tokens)
+        row.woken = False
         return Claim(key, row.token, copy.deepcopy(row.record), ended=row.ended, expired=expired)
 
     def _ours(self, claim: Claim) -> _Row:

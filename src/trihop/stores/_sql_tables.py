@@ -159,12 +159,9 @@ class Statements:
     def _save(self, due: Due, lease: Lease, ended: bool) -> sa.Update:
         lease_until = {"as it is": _ROW.lease_until, "extended": self._in("lease_us"), "given back": _NEVER}[lease]
         due_at = {"as it is": _ROW.due_at, "never": _NEVER, "in": self._in("due_us")}[due]
-        changes: dict[str, Any] = {}
-        if due != "as it is":
-            # A wake that came since the last save may be newer than what its holder has seen: it is made good.
-            due_at = sa.case((_ROW.woken, self.now), else_=due_at)
-            changes["woken"] = False
+        changes: dict[str, Any] = {"woken": False}
         if lease == "given back":
+            due_at = sa.case((_ROW.woken, self.now), else_=due_at)
             changes["holder"] = None
         open_only = {"job_id": None if ended else _given("job"), "deadline_at": None if ended else _given("deadline")}
         times = _times(sa.true() if ended else sa.false(), due_at, lease_until)

@@ -36,6 +36,24 @@ def chromium() -> Path:
     return Path(found)
 
 
+def postgresql() -> Path:
+    """The folder of its programs; installed, as it needs a user of its own, but no server is set up or started."""
+    if (found := _postgresql()) is None:
+        # Read by the package when it is installed: without this it makes a server, and starts it.
+        settings = Path("/etc/postgresql-common/createcluster.conf")
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text("create_main_cluster = false\n")
+        _apt("install", "--yes", "--no-install-recommends", "-oDpkg::Options::=--force-confold", "postgresql")
+        found = _postgresql()
+    assert found is not None
+    return found
+
+
+def _postgresql() -> Path | None:
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return installed[-1].parent if installed else None
+
+
 def _apt(*arguments: str, cwd: Path | None = None) -> None:
     """Run apt-get; once more with fresh lists if it does not know what is asked for."""
     command = ["apt-get", "--quiet=2", *arguments]
