@@ -20,6 +20,7 @@ OLDEST = (
     "opentelemetry-sdk==1.25.0",
     "opentelemetry-exporter-otlp-proto-common==1.25.0",
     "jmespath==1.0.1",
+    "sqlalchemy==2.0.0",
     "opentelemetry-instrumentation-requests==0.46b0",
     "opentelemetry-instrumentation-urllib3==0.46b0",
 )

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from trihop._clock import SystemClock
 from trihop.stores import MemoryStore, SQLStore, Store
+from trihop.stores._sql_engine import parsed
 from trihop.stores._sql_tables import OPERATIONS
 from trihop.testing import VirtualClock
 
@@ -79,7 +80,7 @@ class OnServer:
     def __init__(self, url: str) -> None:
         self.url = url
         self.stores: list[SQLStore] = []
-        self._engine = sa.create_engine(url)
+        self._engine = sa.create_engine(parsed(url))
         self.open().list(limit=1)
         with self._engine.begin() as connection:
             connection.execute(sa.delete(OPERATIONS))
