@@ -19,10 +19,10 @@ ORDER = [
     *("_version", "_semconv", "_arguments"),
     *("_redact", "_links", "_ranges", "_digests", "_secrets", "_clock", "_deadline", "_pacing", "_events"),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
-    *("_hops", "_record", "_errors"),
-    *("_fold", "_tracing", "_configure", "stores"),
+    *("_hops", "_record", "_errors", "_saved"),
+    *("_fold", "_reserved", "_tracing", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
-    *("_prepare", "_session", "_download", "_body", "_sinks"),
+    *("_prepare", "_session", "_download", "_body", "_sinks", "_holder", "_heartbeat", "_durable"),
     *(
         "_run",
         "_poll",

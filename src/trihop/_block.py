@@ -20,7 +20,16 @@ from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download
-from trihop._errors import JobPartiallyFailed, OperationError, OperationTaken, ResultUnavailable, note_trace
+from trihop._durable import Resuming, Visit, visit_of
+from trihop._errors import (
+    JobPartiallyFailed,
+    OperationError,
+    OperationTaken,
+    ResultUnavailable,
+    SubmitRejected,
+    SubmitUncertain,
+    note_trace,
+)
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
 from trihop._hop import HopByHand, Steps
@@ -32,10 +41,11 @@ from trihop._prepare import AsInRequests
 from trihop._provider import Provider
 from trihop._record import OperationRecord
 from trihop._redact import is_signed
-from trihop._run import Run
+from trihop._run import Hop, Run
+from trihop._saved import BEGUN, READY, SUBMITTED, SUBMITTING
 from trihop._session import Courier, Timeout
 from trihop._sinks import Target, check_target
-from trihop._submit import submit
+from trihop._submit import adopted, submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
 from trihop._values import Call, Job, Ready, Result, as_call, named
 from trihop._watch import Watch
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from trihop._operation import OnInterrupt
+    from trihop.stores import Store
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -72,6 +83,9 @@ class Operation:
         propagate: bool | None,
         on_interrupt: OnInterrupt,
         clock: Clock,
+        store: Store | None = None,
+        store_payload: bool = False,
+        resuming: Resuming | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -84,6 +98,9 @@ class Operation:
         self._propagate = propagate
         self._on_interrupt = on_interrupt
         self._clock = clock
+        self._store = store
+        self._store_payload = store_payload
+        self._resuming = resuming
         self._run_or_none: Run | None = None
         self._session: requests.Session | None = None
         self._once: dict[str, Any] = {}
@@ -105,6 +122,13 @@ class Operation:
         if outer is not None and outer._clock is self._clock:
             deadline = deadline.no_later_than(outer._run.deadline)
         self._take_key()
+        visit = None
+        if self._store is not None:
+            try:
+                visit, deadline = visit_of(self, self._store, deadline, self._resuming)
+            except BaseException:
+                self._give_key_back()
+                raise
         self._entered = True
         self._session = self._session_given if self._session_given is not None else requests.Session()
         courier = Courier(self._session, Trusted(self._origins), self._clock, deadline.remaining)
@@ -118,7 +142,11 @@ class Operation:
             on_event=self._on_event,
             propagate=self._propagate,
             attributes=self._attributes,
+            visit=visit,
         )
+        if visit is not None:
+            visit.open(self._run)
+            self._go_on_from(visit)
         self._current_token: Token[Operation | None] = _current.set(self)
         self._watch = Watch(self._run)
         self._cover_token = middleware.enter(self._watch, self._session_given)
@@ -151,9 +179,7 @@ class Operation:
                 _current.set(_still_open(_current.get()))
             if self._session_given is None and self._session is not None:
                 self._session.close()
-            if self.key is not None:
-                with _keys_lock:
-                    _open_keys.discard(self.key)
+            self._give_key_back()
 
     @property
     def _run(self) -> Run:
@@ -185,6 +211,23 @@ class Operation:
                 )
             _open_keys.add(self.key)
 
+    def _give_key_back(self) -> None:
+        if self.key is not None:
+            with _keys_lock:
+                _open_keys.discard(self.key)
+
+    def _go_on_from(self, visit: Visit) -> None:
+        """Know what an earlier visit knew."""
+        run, saved = self._run, visit.saved
+        self._once = dict(saved.once)
+        if not visit.resumed:
+            return
+        run.job, run.polls, run.progress = visit.job_found(), saved.polls, saved.progress
+        if saved.submitted_at is not None:
+            run.submitted_s = self._clock.monotonic() - max(0.0, run.now_ns() / 1e9 - saved.submitted_at)
+        if saved.phase != BEGUN and not saved.ended:
+            run.segment_began()
+
     # ---- what is known
 
     @property
@@ -204,8 +247,9 @@ class Operation:
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier process began it."""
-        return False
+        """Whether an earlier block, or another process, began it."""
+        visit = self._run.visit
+        return visit is not None and visit.resumed
 
     def remaining(self) -> float:
         """Seconds until the deadline, `inf` where there is none; negative once it has passed."""
@@ -252,7 +296,9 @@ class Operation:
             SurfaceError: The answer made no sense.
             DeadlineExceeded: The deadline struck.
             JobFailed: The job ended badly at once.
-            ValueError, TypeError: The request cannot be built.
+            OperationTaken: With a store: another holder took the operation over.
+            StoreError: With a store: it cannot be written to. Nothing was sent, or `error.job` says what was.
+            ValueError, TypeError: The request cannot be built, or with a store, is not what the key stands for.
         """
         run = self._open_run
         check_submit(
@@ -270,19 +316,63 @@ class Operation:
         call = Call(method, url)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
+        visit, digest, doubtful = run.visit, "", False
+        if visit is not None:
+            digest = visit.refuse_another(call, as_in_requests)
+            if (error := visit.error_found("submit")) is not None:
+                run.ending = error
+                raise error
+            if run.job is not None and visit.saved.phase in (SUBMITTED, READY):
+                self._watch.know(run.job)
+                return run.job
+            doubtful = visit.saved.phase == SUBMITTING
+            run.idempotency_key = visit.saved.idempotency_key if doubtful else None
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
         with run.in_hop("submit", written, leave_open=True) as hop:
-            job = submit(
-                hop,
-                call,
-                surface=surface,
-                retry=retry,
-                idempotency_key=idempotency_key,
-                timeout=timeout,
-                as_in_requests=as_in_requests,
-            )
+            if visit is not None and doubtful:
+                found = self._in_doubt(hop, call, visit, retry)
+                if found is not None:
+                    self._watch.know(found)
+                    return found
+            try:
+                job = submit(
+                    hop,
+                    call,
+                    surface=surface,
+                    retry=retry,
+                    idempotency_key=idempotency_key,
+                    timeout=timeout,
+                    as_in_requests=as_in_requests,
+                    digest=digest,
+                    doubtful=doubtful,
+                )
+            except SubmitRejected:
+                if visit is not None:
+                    visit.rejected()
+                raise
         self._watch.know(job)
         return job
+
+    def _in_doubt(self, hop: Hop, call: Call, visit: Visit, retry: RetryPolicy | None) -> Job | None:
+        """An earlier visit stopped in mid-submit: the job, if it can be found; None to send it again.
+
+        Raises:
+            SubmitUncertain: Perhaps there is a job, and sending it again might make a second one.
+        """
+        submit = visit.saved.submit
+        assert submit is not None
+        if submit["keyed"] or retry is not None:
+            return None
+        if call.method.upper() == "PUT":
+            return adopted(hop, call)
+        at = f"{utc(int(submit['at'] * 1e9)):%Y-%m-%dT%H:%M:%SZ}"
+        raise self._run.error(
+            SubmitUncertain,
+            f"an earlier process stopped while it submitted ({submit['method']} {submit['url']} at {at})",
+            "Perhaps there is a job: look for one that was made at that time. If there is one, go on with "
+            f"op.poll(Job(id=…)); if not, `trihop forget {self.key}` lets the block submit anew. "
+            "An idempotency key (Provider(idempotency=…)) or an explicit retry= would permit sending it again.",
+        )
 
     def poll(
         self,
@@ -326,12 +416,24 @@ class Operation:
             job_or_url = Job(status_url=url, submit_url=url, submit_method="GET")
         if job_or_url is not None and job_or_url is not run.job:
             run.job, run.submitted_s, run.submit_hint_s = job_or_url, None, None
+        if run.job is None and run.visit is not None and run.visit.resumed:
+            self._submit_from_record(run.visit)
         job = run.job
         if job is None:
             raise ValueError(
                 f"operation {self.name!r}: there is no job to poll; submit one, or pass a Job or a status URL"
             )
         self._adopt_from(job)
+        if run.visit is not None and run.visit.resumed:
+            error = run.visit.error_found("poll")
+            if error is not None and not (allow_partial and isinstance(error, JobPartiallyFailed)):
+                run.ending = error
+                run.ready = getattr(error, "ready", None)
+                raise error
+            found = run.visit.ready_found(job)
+            if found is not None and (found.complete or allow_partial):
+                run.ready = found
+                return found
         if job.ready is not None:
             return self._finished_at_once(job.ready, allow_partial)
         try:
@@ -342,10 +444,38 @@ class Operation:
         if objection is not None:
             raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {objection}")
         poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
+        if run.visit is not None:
+            run.visit.go_on(poller)
         with run.in_hop("poll", call) as hop:
             ready = poll(hop, poller, allow_partial=allow_partial)
         self._watch.know_results(ready)
         return ready
+
+    def _submit_from_record(self, visit: Visit) -> None:
+        """Submit what an earlier visit stored; only that, or the block, can.
+
+        Raises:
+            SubmitUncertain: It was sent, perhaps, and its payload is not known here.
+            ValueError: Nothing was sent.
+        """
+        saved = visit.saved
+        submit = saved.submit
+        if submit is not None and "payload" in submit:
+            self.submit(submit["method"], submit["full_url"], **submit["payload"])
+        elif saved.phase == SUBMITTING and submit is not None:
+            raise self._run.error(
+                SubmitUncertain,
+                f"an earlier process stopped while it submitted ({submit['method']} {submit['url']})",
+                "Perhaps there is a job. Run the block again, which has the payload; "
+                "or look for a job at the server, and go on with op.poll(Job(id=…)).",
+            )
+        elif (error := visit.error_found("submit")) is not None:
+            raise error
+        else:
+            raise ValueError(
+                f"operation {self.name!r}: nothing was submitted under the key {self.key!r} yet; run the block again, "
+                "which has the payload"
+            )
 
     def _finished_at_once(self, ready: Ready, allow_partial: bool) -> Ready:
         run = self._open_run
@@ -375,6 +505,7 @@ class Operation:
         retry: RetryPolicy | None = None,
         sha256: str | None = None,
         max_size: int | None = None,
+        parallel: int = 1,
         decode: bool = True,
         timeout: Timeout = None,
     ) -> Download: ...
@@ -400,6 +531,7 @@ class Operation:
         retry: RetryPolicy | None = None,
         sha256: str | None = None,
         max_size: int | None = None,
+        parallel: int = 1,
         decode: bool = True,
         timeout: Timeout = None,
     ) -> Download | dict[str, Download]:
@@ -413,6 +545,8 @@ class Operation:
             surface, retry: Instead of the provider's.
             sha256: The digest in hex that the result must have.
             max_size: Bytes it may have at the most.
+            parallel: Ranges of it that may be fetched at a time, into a path, from a
+                server that offers ranges.
             decode: Whether to undo the content encoding.
             timeout: Of one request, as in `requests`.
 
@@ -432,6 +566,7 @@ class Operation:
             retry=retry,
             sha256=sha256,
             max_size=max_size,
+            parallel=parallel,
             decode=decode,
             timeout=timeout,
         )
@@ -440,19 +575,30 @@ class Operation:
             retry=retry if retry is not None else self.provider.retry,
             sha256=sha256,
             max_size=max_size,
+            parallel=parallel,
             decode=decode,
             timeout=timeout,
         )
+        if to is not None and into is not None:
+            raise ValueError(f"operation {self.name!r}: download() takes to= or into=, not both")
+        visit = run.visit
+        if visit is not None and visit.resumed and isinstance(what, Ready):
+            there = self._fetched_before(visit, what, to, into)
+            if there is not None:
+                return there
+            if visit.is_stale(what):
+                what = self._asked_anew(what)
         results = self._results(what)
         if isinstance(what, Ready):
             self._adopt_from(what.job)
-        if to is not None and into is not None:
-            raise ValueError(f"operation {self.name!r}: download() takes to= or into=, not both")
         poller = None if run.job is None or not isinstance(what, Ready) else Poller(run)
         first = next((as_call(result.at) for _, result in results if result.at is not None), None)
         if into is not None:
             with run.in_hop("download", first) as hop:
-                return fetch_into(hop, poller, results, Path(into), terms)
+                downloads = fetch_into(hop, poller, results, Path(into), terms)
+                if visit is not None:
+                    visit.downloaded(*downloads.values(), into=Path(into))
+                return downloads
         if len(results) > 1:
             names = ", ".join(name for name, _ in results)
             raise ValueError(
@@ -468,7 +614,24 @@ class Operation:
                     "Look at ready.state and ready.counts for what it did.",
                 )
             name, result = results[0]
-            return Fetch(hop, poller, name, result, terms).to(to)
+            download = Fetch(hop, poller, name, result, terms).to(to)
+            if visit is not None:
+                visit.downloaded(download)
+            return download
+
+    def _fetched_before(
+        self, visit: Visit, ready: Ready, to: Target, into: str | Path | None
+    ) -> Download | dict[str, Download] | None:
+        """What an earlier visit fetched to the same place, if it is there and unchanged."""
+        if into is not None:
+            return visit.intact_folder(Path(into), [name for name, _ in named(ready.results)])
+        return visit.intact(Path(to)) if isinstance(to, (str, Path)) else None
+
+    def _asked_anew(self, ready: Ready) -> Ready:
+        """The same results with links that are good: records keep none that are signed."""
+        names = {result.name for result in ready.results}
+        fresh = self.poll(ready.job, allow_partial=True)
+        return replace(fresh, results=tuple(result for result in fresh.results if result.name in names))
 
     def run(
         self,
@@ -519,6 +682,8 @@ class Operation:
                 "return what a later run needs, such as an id or a status code"
             ) from None
         self._once[name] = value
+        if run.visit is not None:
+            run.visit.step_done(name, value)
         return value
 
     @contextmanager

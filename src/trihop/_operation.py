@@ -20,6 +20,7 @@ from trihop._provider import Provider
 
 if TYPE_CHECKING:
     from trihop._block import Operation
+    from trihop.stores import Store
 
 OnInterrupt = Literal["leave", "cancel"]
 
@@ -38,6 +39,8 @@ def operation(
     origins: Sequence[str] = (),
     propagate: bool | None = None,
     on_interrupt: OnInterrupt = "leave",
+    store: Store | None = None,
+    store_payload: bool = False,
     clock: Clock | None = None,
 ) -> Operation:
     """One operation: a block with one deadline and one trace over all that happens in it.
@@ -54,11 +57,15 @@ def operation(
         origins: Further origins that get the session's credentials.
         propagate: Whether polls carry `traceparent`: None for the first 8, True, False.
         on_interrupt: What Ctrl-C does to the server's job: "leave" or "cancel".
+        store: Where its record lives, so that whoever enters the key again goes on with
+            the same job; needs `key`. The block is a visit then: it may end before the operation.
+        store_payload: Whether the payload itself goes into the record, so that a worker can submit it.
         clock: Whose time; for tests.
 
     Raises:
         TypeError, ValueError: An argument is not what it should be; the message says what is.
-        OperationTaken: On entry: an operation with this key is open.
+        OperationTaken: On entry: an operation with this key is open, here or in another process.
+        StoreError: On entry: the store cannot be used.
     """
     if not isinstance(name, str) or not name.strip():
         raise TypeError(f"operation() takes a name in a few words, such as 'export', got {name!r}")
@@ -85,6 +92,16 @@ def operation(
     if on_interrupt not in ("leave", "cancel"):
         raise ValueError(f"{here} on_interrupt= is 'leave' or 'cancel', got {on_interrupt!r}")
     check_origins(origins, f"{here} origins=")
+    if store is not None:
+        if not hasattr(store, "begin") or not hasattr(store, "lease_s"):
+            raise TypeError(
+                f"{here} store= takes a Store, such as SQLStore('sqlite:///operations.db'), got {told(store)}"
+            )
+        if key is None:
+            raise ValueError(f"{here} store= needs a key=, under which the operation is found again")
+    expect(store_payload, bool, f"{here} store_payload=", "True or False")
+    if store_payload and store is None:
+        raise ValueError(f"{here} store_payload= needs a store=")
     from trihop._block import Operation
 
     return Operation(
@@ -99,4 +116,6 @@ def operation(
         propagate=propagate,
         on_interrupt=on_interrupt,
         clock=clock,
+        store=store,
+        store_payload=store_payload,
     )

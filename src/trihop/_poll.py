@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trihop import _semconv as semconv
@@ -25,7 +25,7 @@ from trihop._run import Hop, Run, label
 from trihop._session import Sent, Timeout
 from trihop._surface import PollSurface
 from trihop._template import join
-from trihop._values import Call, Job, Ready, Reply, Result
+from trihop._values import JSON, Call, Job, Ready, Reply, Result
 from trihop._verdicts import Ambiguous, Cancelled, Ending, Expired, Failed, Partial, Pending, Succeeded, Transient
 
 # How much longer than the server's own hold we listen to a long poll.
@@ -63,10 +63,30 @@ class Poller:
         self._last_status: int | None = None
         self._seen: list[str] = []
         self._last_call: tuple[Job, Call] | None = None
+        self._next_check_s: float | None = None
+
+    def as_json(self) -> dict[str, JSON]:
+        """What the next process goes on from."""
+        return {
+            "asked": self.asked,
+            "consecutive_errors": self.consecutive_errors,
+            "good_pauses": self._good_pauses,
+            "seen": list(self._seen),
+        }
+
+    def go_on_from(self, found: Mapping[str, JSON], next_check_s: float | None) -> None:
+        """Take up what `as_json` described; `next_check_s` is when the next question is due, on the clock."""
+        self.asked = found.get("asked", 0)
+        self.consecutive_errors = found.get("consecutive_errors", 0)
+        self._good_pauses = found.get("good_pauses", 0)
+        self._seen = list(found.get("seen", ()))
+        self._next_check_s = next_check_s
 
     def first(self) -> Pause:
         """The pause before the first poll, counted from the submit's answer."""
         run = self.run
+        if self._next_check_s is not None:
+            return Pause(max(0.0, self._next_check_s - run.clock.monotonic()), "pacing")
         pause = first_pause(self.pacing, run.submit_hint_s, run.room_s(), run.clock.random)
         if run.submitted_s is None:
             return pause
@@ -80,7 +100,7 @@ class Poller:
         """
         run = self.run
         if pause.seconds > 0:
-            slept_s = run.pause(pause)
+            slept_s = run.pause(pause, unless=None if run.visit is None else run.visit.woken)
             run.measure(semconv.POLL_WAIT_DURATION, slept_s, {semconv.WAIT_REASON: pause.reason}, provider=False)
 
     def ask(self, hop: Hop) -> Ending | Pause:
@@ -250,6 +270,7 @@ class Poller:
             # The server held the request: that was the pause, or a part of it.
             pause = Pause(max(0.0, pause.seconds - sent.duration_s), pause.reason)
         self._within_budget()
+        self._keep(pause, changed=changed)
         run.tell("state_changed" if changed else "polled", next_poll_in=pause.seconds, message=verdict.message)
         return pause
 
@@ -277,8 +298,14 @@ class Poller:
         self._within_budget()
         after = verdict.after if verdict.after is not None else hint.seconds
         pause = backoff(self.pacing, self.consecutive_errors, after, run.room_s(), run.clock.random)
+        self._keep(pause, changed=False)
         run.tell("polled", next_poll_in=pause.seconds, message=f"no answer ({verdict.reason})")
         return pause
+
+    def _keep(self, pause: Pause, *, changed: bool) -> None:
+        run = self.run
+        if run.visit is not None and run.hop is not None and run.hop.name == "poll":
+            run.visit.asked(pause.seconds, changed=changed)
 
     def _within_budget(self) -> None:
         if self.budget.polls is not None and self.asked >= self.budget.polls:
@@ -342,6 +369,8 @@ def settle(run: Run, ending: Ending, reply: Reply, *, allow_partial: bool) -> Re
     ready = Ready(run.job, ending.state, results, ending.counts, complete=isinstance(ending, Succeeded))
     run.ready, run.ready_s = ready, run.clock.monotonic()
     run.error_said(ending.error)
+    if run.visit is not None:
+        run.visit.job_over(ready)
     if isinstance(ending, Succeeded) or (isinstance(ending, Partial) and allow_partial):
         return ready
     raise _ending_error(run, ending, ready)
@@ -397,6 +426,7 @@ def poll(hop: Hop, poller: Poller, *, allow_partial: bool) -> Ready:
     Raises:
         OperationError: The kind that fits.
     """
+    hop.run.poller = poller
     pause = poller.first()
     while True:
         poller.wait(pause)

@@ -389,7 +389,9 @@ class Run:
         if self.visit is not None:
             if self.job is None:
                 return f"Run the block again under the key {self.key!r} to go on."
-            return f"The job may still finish: `trihop resume {self.key}` waits on, `trihop cancel {self.key}` stops it."
+            return (
+                f"The job may still finish: `trihop resume {self.key}` waits on, `trihop cancel {self.key}` stops it."
+            )
         if self.job is None:
             return "Nothing is known of a job; see whether one was started before submitting again."
         return "The job may still finish: poll error.job in a new operation to wait on, or cancel it."

@@ -36,6 +36,8 @@ def submit(
     idempotency_key: str | None,
     timeout: Timeout,
     as_in_requests: AsInRequests,
+    digest: str = "",
+    doubtful: bool = False,
 ) -> Job:
     """Send the submit and read its answer.
 
@@ -55,7 +57,9 @@ def submit(
     policy = retry if retry is not None else run.provider.retry if keyed else RetryPolicy(attempts=1)
     files = _files_of(as_in_requests)
     attempts = 1 if files is None else policy.attempts
-    doubtful = False  # whether an attempt without an answer may have brought a job
+    # doubtful: whether an attempt without an answer, in an earlier process even, may have brought a job
+    if run.visit is not None:
+        run.visit.intend(call, as_in_requests, digest, keyed=keyed)
     for attempt in range(1, attempts + 1):
         if attempt > 1:
             for file, position in files or ():
@@ -92,6 +96,36 @@ def submit(
         "There is no job; submitting again is safe.",
         cause=sent.cause,
     )
+
+
+def adopted(hop: Hop, call: Call) -> Job | None:
+    """The job of a submit that may have gone out, where the client itself chose where it is: PUT.
+
+    None where it is not there, or cannot be asked for: a PUT may be sent again
+    (RFC 9110 section 9.2.2).
+
+    Raises:
+        SubmitUncertain: The server does not say.
+    """
+    run = hop.run
+    job = Job(submit_url=call.url, submit_method="PUT")
+    try:
+        asked = run.provider.status_call(job)
+    except LookupError:
+        return None
+    sent = hop.send(asked)
+    hop.raise_cut(sent)
+    status = sent.status_code
+    hop.attempt(sent, error_type=sent.error_type or (str(status) if status is not None and status >= 400 else None))
+    if status in (404, 410):
+        return None
+    if sent.reply is None or status is None or status >= 300:
+        raise _uncertain(run, sent, None, keyed=False)
+    run.job, run.submitted_s = job, run.clock.monotonic()
+    assert run.visit is not None
+    run.visit.admitted(None)
+    run.tell("submitted")
+    return job
 
 
 def _with_key(run: Run, given: str | None, as_in_requests: AsInRequests) -> tuple[AsInRequests, bool]:
@@ -155,6 +189,8 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
             run.job = replace(job, state=outcome.state)
             ready = settle(run, outcome, reply, allow_partial=True)
             run.job, run.idempotency_key = replace(run.job, ready=ready), None
+            if run.visit is not None:
+                run.visit.admitted(None)
             run.tell("submitted")
             return run.job
         case Accepted():
@@ -175,6 +211,8 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
     run.job, run.idempotency_key = job, None
     run.submitted_s = run.clock.monotonic()
     run.submit_hint_s = outcome.after if isinstance(outcome, Accepted) and outcome.after is not None else hint_s
+    if run.visit is not None:
+        run.visit.admitted(run.submit_hint_s)
     run.tell("submitted")
     return job
 

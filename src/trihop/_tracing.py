@@ -18,6 +18,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from trihop import _semconv as semconv
 from trihop._fold import Fold, fields
+from trihop._reserved import Reserved, tracer_for
 from trihop._version import __version__
 
 try:  # Private upstream, and the only way to keep an inner instrumentation from doubling our spans.
@@ -65,15 +66,17 @@ class TraceSpan:
     Args:
         span: As OpenTelemetry has it.
         missing: It stands for a span that could not be started, and for all below it.
+        kept: It belongs to a trace that another process began: what is below it keeps that one's decision.
     """
 
     __slots__ = (
-        *("_headers", "_ids", "_inside", "_missing", "_outside", "_pid", "_sending"),
+        *("_headers", "_ids", "_inside", "_kept", "_missing", "_outside", "_pid", "_sending"),
         *("recording", "span", "trace_id"),
     )
 
-    def __init__(self, span: Span, *, missing: bool = False) -> None:
+    def __init__(self, span: Span, *, missing: bool = False, kept: bool = False) -> None:
         self.span = span
+        self._kept = kept
         self._missing = missing
         self._pid = os.getpid()
         self._headers: dict[str, str] | None = None
@@ -85,13 +88,52 @@ class TraceSpan:
         self._sending = otel_context.set_value(_SUPPRESS_HTTP, True, self._inside)
 
     def child(
-        self, name: str, kind: SpanKind, attributes: Attributes, *, at_ns: int, after: TraceSpan | None = None
+        self,
+        name: str,
+        kind: SpanKind,
+        attributes: Attributes,
+        *,
+        at_ns: int,
+        after: TraceSpan | None = None,
+        span_id: str | None = None,
     ) -> TraceSpan:
-        """Start a span below this one, linked to the one before it."""
+        """Start a span below this one, linked to the one before it; under an id that was reserved for it, if any."""
         if self._missing:
             return self  # or it would become the root of a trace of its own
         links = [Link(after._ids)] if after is not None and after.recording and after._ids is not None else None
-        return _start(name, kind, attributes, at_ns=at_ns, context=self._inside, links=links)
+        tracer = None
+        if self._kept and self._ids is not None:
+            reserved = Reserved(self._ids.trace_id, None if span_id is None else int(span_id, 16))
+            tracer = quietly(tracer_for, _tracer(), reserved)
+        return _start(name, kind, attributes, at_ns=at_ns, context=self._inside, links=links, tracer=tracer)
+
+    def moment(self, name: str, attributes: Attributes, *, at_ns: int, around: Any = None) -> None:
+        """A span of zero length below this one, linked to a span that is around the operation."""
+        if self._missing:
+            return
+        links = None if around is None or not around.is_valid else [Link(around)]
+        tracer = None
+        if self._kept and self._ids is not None:
+            tracer = quietly(tracer_for, _tracer(), Reserved(self._ids.trace_id, None))
+        span = _start(name, INTERNAL, attributes, at_ns=at_ns, context=self._inside, links=links, tracer=tracer)
+        span.end(at_ns)
+
+    @property
+    def span_id(self) -> str | None:
+        """16 hex digits, None without tracing."""
+        return format(self._ids.span_id, "016x") if self._ids is not None and self._ids.is_valid else None
+
+    def reserved(self) -> dict[str, Any] | None:
+        """What another process needs to go on in this trace, and to end this span; None without tracing."""
+        ids = self._ids
+        if ids is None or not ids.is_valid:
+            return None
+        return {
+            "trace_id": self.trace_id,
+            "span_id": self.span_id,
+            "sampled": bool(ids.trace_flags & trace.TraceFlags.SAMPLED),
+            "state": ids.trace_state.to_header() or None,
+        }
 
     def set(self, attributes: Attributes) -> None:
         """Add attributes; None values are left out."""
@@ -190,11 +232,12 @@ def _start(
     at_ns: int,
     context: otel_context.Context | None = None,
     links: list[Link] | None = None,
+    tracer: trace.Tracer | None = None,
 ) -> TraceSpan:
     given = {key: _encodable(value) for key, value in attributes.items() if value is not None}
 
     def start() -> Span:
-        return _tracer().start_span(
+        return (tracer if tracer is not None else _tracer()).start_span(
             _encodable(name), context=context, kind=kind, attributes=given, links=links, start_time=at_ns
         )
 
@@ -216,6 +259,44 @@ def _encodable(value: T) -> T:
 def start_operation(name: str, attributes: Attributes, *, at_ns: int) -> TraceSpan:
     """Start the root of an operation, below whatever span the caller is in."""
     return _start(name, INTERNAL, attributes, at_ns=at_ns)
+
+
+def around() -> Any:
+    """The ids of whatever span the caller is in."""
+    return quietly(lambda: trace.get_current_span().get_span_context())
+
+
+def start_durable(name: str, attributes: Attributes, *, at_ns: int) -> TraceSpan:
+    """Start the root of an operation that may outlive the process, and any span around it: in a trace of its own."""
+    return _start(name, INTERNAL, attributes, at_ns=at_ns, context=trace.set_span_in_context(trace.INVALID_SPAN))
+
+
+def resume_operation(name: str, attributes: Attributes, *, at_ns: int, reserved: Mapping[str, Any]) -> TraceSpan:
+    """The root that another process started and did not end, under its ids and with its start.
+
+    A trace that was not sampled stays so. Where ids cannot be chosen, as with
+    other vendors' tracers, a span of the same trace below the lost root.
+    """
+    found = quietly(_resumed, name, attributes, at_ns, reserved)
+    return found if found is not None else start_durable(name, attributes, at_ns=at_ns)
+
+
+def _resumed(name: str, attributes: Attributes, at_ns: int, reserved: Mapping[str, Any]) -> TraceSpan:
+    sampled, state = bool(reserved["sampled"]), trace.TraceState.from_header([reserved.get("state") or ""])
+    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if sampled else trace.TraceFlags.DEFAULT)
+    trace_id, span_id = int(reserved["trace_id"], 16), int(reserved["span_id"], 16)
+    lost = trace.NonRecordingSpan(trace.SpanContext(trace_id, span_id, True, flags, state))
+    if not sampled:
+        return TraceSpan(lost, missing=True)
+    tracer = quietly(tracer_for, _tracer(), Reserved(trace_id, span_id, sampled, state))
+    if tracer is not None:
+        outside = trace.set_span_in_context(trace.INVALID_SPAN)
+        root = _start(name, INTERNAL, attributes, at_ns=at_ns, context=outside, tracer=tracer)
+        ids = root._ids
+        if root.recording and ids is not None and (ids.trace_id, ids.span_id) == (trace_id, span_id):
+            return root
+    below = _start(name, INTERNAL, attributes, at_ns=at_ns, context=trace.set_span_in_context(lost))
+    return below if below.recording else TraceSpan(lost, missing=True)
 
 
 # ---- metrics

@@ -1,0 +1,648 @@
+"""A visit: one process's hold on the record of an operation; what is written when, and what it goes on from.
+
+Written are: the intent before the first byte, the job as soon as it is known,
+each change of state, each pause worth the name, and each ending; on a write that
+happens anyway the fold of the attempts rides along.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trihop import _heartbeat as heartbeat
+from trihop._clock import Clock
+from trihop._deadline import Deadline
+from trihop._download import Download
+from trihop._errors import (
+    DeadlineExceeded,
+    JobCancelled,
+    JobFailed,
+    JobPartiallyFailed,
+    OperationTaken,
+    OutcomeAmbiguous,
+    SubmitRejected,
+    SubmitUncertain,
+    SurfaceError,
+    TrihopError,
+)
+from trihop._holder import new_holder, surely_dead, told
+from trihop._record import OperationRecord
+from trihop._redact import redact_url
+from trihop._saved import (
+    BEGUN,
+    READY,
+    SUBMITTED,
+    SUBMITTING,
+    BrokenRecord,
+    NewerRecord,
+    Saved,
+    data_was_at_hand,
+    digest_of,
+    error_as_json,
+    error_from,
+    job_as_json,
+    job_from,
+    needs_asking,
+    payload_of,
+    ready_as_json,
+    ready_from,
+)
+from trihop._values import JSON, Call, Job, Ready, Result
+from trihop.stores import Claim, Fenced, Store, StoreError, Taken
+
+if TYPE_CHECKING:
+    from trihop._block import Operation
+    from trihop._poll import Poller
+    from trihop._run import Run
+
+Found = TypeVar("Found")
+
+PERSISTED_PAUSE_S = 5.0
+"""A pause of that length is written down, so that lists show it and a wake can cut it short."""
+
+RETRY_FINISH_S = 60.0
+
+
+def begin(store: Store, blank: Saved) -> Claim:
+    """Claim the record under a key, or insert a blank one.
+
+    Raises:
+        OperationTaken: Somebody else works on it.
+        StoreError: The store cannot be used.
+    """
+    holder, lease_s = new_holder(), store.lease_s
+
+    def take() -> Claim:
+        return store.begin(blank.as_json(), key=blank.key, holder=holder, lease_s=lease_s)
+
+    return _over_the_dead(store, blank.key, blank.record(), take)
+
+
+def claim(store: Store, key: str) -> Claim | None:
+    """Claim the record under a key; None if there is none.
+
+    Raises:
+        OperationTaken: Somebody else works on it.
+        StoreError: The store cannot be used.
+    """
+    holder, lease_s = new_holder(), store.lease_s
+
+    def take() -> Claim | None:
+        return store.claim(key, holder=holder, lease_s=lease_s)
+
+    return _over_the_dead(store, key, OperationRecord("unnamed", "", key), take)
+
+
+def _over_the_dead(store: Store, key: str, record: OperationRecord, take: Callable[[], Found]) -> Found:
+    """Take it; where its holder was a process of this machine that is no more, at once, and else by the lease."""
+    for _ in range(3):
+        try:
+            return take()
+        except Taken as taken:
+            last = taken
+            if not surely_dead(taken.holder) or not store.expire(key, holder=taken.holder):
+                break
+    raise OperationTaken(
+        f"the operation with the key {key!r} is held by {told(last.holder)}",
+        record,
+        f"Wait for it to end; should it have crashed, its lease runs out in {max(0.0, last.expires_in_s):.0f} s.",
+    ) from None
+
+
+def read(key: str, record: Mapping[str, JSON], store: Store) -> Saved:
+    """The record that a store gave.
+
+    Raises:
+        StoreError: It cannot be read; it stays as it is.
+    """
+    try:
+        return Saved.from_json(record)
+    except NewerRecord as newer:
+        raise StoreError(
+            f"the record {key!r} in {store!r} cannot be read: {newer}",
+            then="Upgrade trihop here, or go on where it was written. It was left as it is.",
+        ) from None
+    except BrokenRecord as broken:
+        raise StoreError(
+            f"the record {key!r} in {store!r} cannot be read: {broken}",
+            then=f"The job, if there is one, goes on at the server. `trihop forget {key}` deletes the record.",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resuming:
+    """How an operation is taken up by others than its own block.
+
+    Args:
+        deadline_given: Whether the caller gave a deadline, which then counts instead of the stored one.
+        claim: Ours already, as an engine's.
+        step: Whether it is one step of an engine.
+    """
+
+    deadline_given: bool = False
+    claim: Claim | None = None
+    step: bool = False
+
+
+def visit_of(
+    operation: Operation, store: Store, deadline: Deadline, resuming: Resuming | None
+) -> tuple[Visit, Deadline]:
+    """The hold on an operation's record, made if need be, and the deadline that counts.
+
+    Raises:
+        OperationTaken: Somebody else works on it.
+        LookupError: There is no record to resume.
+        StoreError: The store cannot be used, or the record not be read.
+        ValueError: The key stands for an operation of another provider.
+    """
+    clock, key = operation._clock, operation.key
+    assert key is not None
+    now_ns = clock.time_ns()
+    blank = Saved(
+        name=operation.name,
+        key=key,
+        operation_id=uuid.uuid4().hex,
+        provider=operation.provider.name,
+        started_ns=now_ns,
+        touched_ns=now_ns,
+        deadline_at=None if math.isinf(deadline.at_s) else now_ns / 1e9 + deadline.remaining(),
+        deadline_s=None if math.isinf(deadline.at_s) else deadline.duration_s,
+    )
+    if resuming is None:
+        found: Claim | None = begin(store, blank)
+    else:
+        found = resuming.claim if resuming.claim is not None else claim(store, key)
+    if found is None:
+        raise no_record(key, store)
+    try:
+        saved = read(key, found.record, store)
+        if saved.provider != blank.provider:
+            raise ValueError(
+                f"operation {saved.name!r}: the key {key!r} stands for one of the provider {saved.provider!r}, "
+                f"got {blank.provider!r}"
+            )
+    except BaseException:
+        store.release(found)
+        raise
+    step = resuming is not None and resuming.step
+    visit = Visit(store, found, saved, clock=clock, store_payload=operation._store_payload, step=step)
+    if found.fresh:
+        return visit, deadline
+    keeps = not saved.ended and not (resuming is not None and resuming.deadline_given)
+    if keeps and (step or not has_new_time(saved, now_ns / 1e9)):
+        left_s = math.inf if saved.deadline_at is None else saved.deadline_at - now_ns / 1e9
+        duration_s = math.inf if saved.deadline_s is None else saved.deadline_s
+        deadline = Deadline(clock.monotonic() + left_s, duration_s, clock)
+    else:
+        visit.saved = replace(saved, deadline_at=blank.deadline_at, deadline_s=blank.deadline_s)
+    if not step:
+        visit.saved = replace(visit.saved, segments=saved.segments + 1, stopped=None)
+    return visit, deadline
+
+
+def no_record(key: str, store: Store) -> LookupError:
+    """The error for a key that nothing is known of: never a reason to submit anew."""
+    return LookupError(f"there is no operation with the key {key!r} in {store!r}; `trihop ls` lists those there are")
+
+
+class Visit:
+    """One hold on one record, from the claim to the release.
+
+    Args:
+        store: Where it lives.
+        claim: Ours.
+        saved: The record as it was found.
+        clock: The operation's.
+        store_payload: Whether the payload may be stored.
+        step: Whether it is one step of an engine: it neither begins nor ends spans that go on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        claim: Claim,
+        saved: Saved,
+        *,
+        clock: Clock,
+        store_payload: bool = False,
+        step: bool = False,
+    ) -> None:
+        self.store = store
+        self.claim = claim
+        self.saved = saved
+        self.found = saved
+        """As it was when the visit began."""
+        self.lease_s = store.lease_s
+        self.step = step
+        self.fenced = False
+        self.over = False
+        """The ending is written: the spans may end."""
+        self._ready_told = claim.fresh
+        self._went_on = False
+        self._poll_found = saved.poll
+        self._clock = clock
+        self._store_payload = store_payload
+        self._written_s = clock.monotonic()
+        self._lock = threading.RLock()
+        self.run: Run
+        self.due_in_s: float | None = None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier visit began it."""
+        return not self.claim.fresh
+
+    def open(self, run: Run) -> None:
+        """Go on with a run of our own, under a lease that is kept alive."""
+        self.run = run
+        heartbeat.watch(self)
+
+    def renew(self) -> None:
+        """A sign of life; from another thread."""
+        try:
+            self.store.renew(self.claim, lease_s=self.lease_s)
+        except Fenced:
+            self.fenced = True
+            heartbeat.forget(self)
+        except Exception as error:  # the next write will say so where somebody hears it
+            self.run.warn_once("lease", f"its lease was not renewed ({type(error).__name__})")
+
+    # ---- writing
+
+    def save(self, *, due_in_s: float | None = None, release: bool = False, **changes: Any) -> None:
+        """Write the record as it stands, with these fields changed.
+
+        Raises:
+            OperationTaken: Somebody else has it now; nothing was written.
+            StoreError: The store cannot be used.
+        """
+        run = self.run
+        with self._lock:
+            self.saved = replace(self.saved, **{**self._story(), **changes})
+            try:
+                self.store.save(
+                    self.claim,
+                    self.saved.as_json(),
+                    due_in_s=due_in_s,
+                    lease_s=self.lease_s,
+                    ended=self.saved.ended,
+                    release=release,
+                )
+            except Fenced:
+                self.fenced = True
+                raise run.error(
+                    OperationTaken,
+                    "another holder took the operation over while this one gave no sign of life",
+                    "It goes on there; this one has stopped and changed nothing.",
+                ) from None
+            except StoreError as error:
+                error.record = run.record()
+                raise
+            self._written_s = self._clock.monotonic()
+
+    def _story(self) -> dict[str, Any]:
+        run = self.run
+        job = run.job
+        hop = run.hop
+        story: dict[str, Any] = {
+            "touched_ns": run.now_ns(),
+            "trace": run.reserved,
+            "job_id": None if job is None else job.id,
+            "job": job_as_json(job),
+            "state": None if job is None else job.state,
+            "status_code": run.status_code,
+            "polls": run.polls,
+            "progress": run.progress,
+        }
+        if hop is not None and hop.name == "poll" and run.poller is not None:
+            story["poll"] = {
+                "span_id": hop.span.span_id,
+                "started_ns": hop.started_ns,
+                "fold": hop.fold.as_json(),
+                **run.poller.as_json(),
+            }
+        return story
+
+    # ---- what an earlier visit left
+
+    def job_found(self) -> Job | None:
+        """The job that is known of an earlier visit."""
+        saved = self.saved
+        if saved.phase not in (SUBMITTED, READY):
+            return None
+        job = job_from(saved.job)
+        at_once = saved.ready is not None and saved.polls == 0 and not needs_asking(saved.ready)
+        if job is not None and saved.ready is not None and at_once:
+            job = replace(job, ready=ready_from(saved.ready, job))
+        return job
+
+    def error_found(self, hop: str) -> TrihopError | None:
+        """The recorded ending, where it was this hop that met it."""
+        error = error_from(self.found)
+        if error is None or self.found.outcome is None:
+            return None
+        met_in = "submit" if self.found.outcome["hop"] == "submit" else "poll"
+        if isinstance(error, JobPartiallyFailed):
+            met_in = "poll"
+        return error if met_in == hop else None
+
+    def ready_found(self, job: Job) -> Ready | None:
+        """The recorded result, once; None where the monitor has to be asked."""
+        found = self.found
+        if self._ready_told or found.phase != READY or found.ready is None:
+            return None
+        self._ready_told = True
+        if data_was_at_hand(found.ready) or (not found.ended and needs_asking(found.ready)):
+            return None
+        return ready_from(found.ready, job)
+
+    def is_stale(self, ready: Ready) -> bool:
+        """Whether a result is known by its name alone, and its link has to be asked for."""
+        found = self.found.ready
+        if found is None or not needs_asking(found):
+            return False
+        stale = [Result(one["at"], name=one["name"]).at for one in found["results"] if one.get("again")]
+        return any(result.at in stale for result in ready.results)
+
+    # ---- submit
+
+    def intend(self, call: Call, as_in_requests: Mapping[str, Any], digest: str, *, keyed: bool) -> None:
+        """Before the first byte: what is about to be asked for."""
+        run = self.run
+        submit: dict[str, JSON] = {
+            "method": call.method.upper(),
+            "url": redact_url(call.url),
+            "digest": digest,
+            "at": run.now_ns() / 1e9,
+            "keyed": keyed,
+        }
+        if self._store_payload:
+            submit |= {"payload": payload_of(as_in_requests), "full_url": call.url}
+        elif self.saved.submit is not None and "payload" in self.saved.submit:
+            submit |= {name: self.saved.submit[name] for name in ("payload", "full_url")}
+        self.save(phase=SUBMITTING, submit=submit, idempotency_key=run.idempotency_key, stopped=None)
+        run.segment_began()
+
+    def refuse_another(self, call: Call, as_in_requests: Mapping[str, Any]) -> str:
+        """The payload's digest, unless another payload was begun with under this key.
+
+        Raises:
+            ValueError: It was.
+        """
+        digest = digest_of(call.method, call.url, as_in_requests)
+        submit = self.saved.submit
+        if submit is not None and submit["digest"] != digest and self.saved.phase != BEGUN:
+            raise ValueError(
+                f"operation {self.saved.name!r}: the key {self.saved.key!r} stands for another request "
+                f"({submit['method']} {submit['url']}, or another payload); "
+                f"use a new key, or `trihop forget {self.saved.key}` first"
+            )
+        return digest
+
+    def admitted(self, hint_s: float | None) -> None:
+        """The job is known."""
+        run = self.run
+        now = run.now_ns() / 1e9
+        job = run.job
+        assert job is not None
+        ready = None if job.ready is None else ready_as_json(job.ready, only_once=True)
+        self.save(
+            phase=SUBMITTED if ready is None else READY,
+            submitted_at=now,
+            ready=ready,
+            next_check_at=None if hint_s is None else now + hint_s,
+            due_in_s=hint_s if ready is None else 0.0,
+        )
+
+    def rejected(self) -> None:
+        """There is no job, and asking anew is safe."""
+        self.save(phase=BEGUN)
+
+    def step_done(self, name: str, value: JSON) -> None:
+        """A step of the submit was taken."""
+        self.save(once={**self.saved.once, name: value})
+
+    # ---- poll
+
+    def asked(self, pause_s: float, *, changed: bool) -> None:
+        """A poll brought no ending; written where it is worth it."""
+        stale_s = self._clock.monotonic() - self._written_s
+        if changed or self.step or pause_s > PERSISTED_PAUSE_S or stale_s > self.lease_s / 3:
+            self.save(
+                next_check_at=self.run.now_ns() / 1e9 + pause_s,
+                due_in_s=pause_s,
+                phase=SUBMITTED if self.saved.phase == READY and not self.saved.ended else self.saved.phase,
+            )
+            self.due_in_s = pause_s
+
+    def woken(self) -> bool:
+        """Whether somebody has woken the operation since the last pause was written."""
+        if self.due_in_s is None:
+            return False
+        stored = self.store.get(self.claim.key)
+        return stored is not None and stored.due_in_s is not None and stored.due_in_s <= 0
+
+    def job_over(self, ready: Ready) -> None:
+        """The job ended; written before the poll span ends, so that no other process ends it once more."""
+        if self.saved.ended:
+            return
+        self.save(phase=READY, ready=ready_as_json(ready), poll=None, next_check_at=None, due_in_s=0.0)
+
+    def poll_begun(self) -> dict[str, JSON] | None:
+        """The poll hop that another process left unended, to be gone on with; once."""
+        found, self._poll_found = self._poll_found, None
+        return found
+
+    def may_end(self, hop: str) -> bool:
+        """Whether a hop's span may end; a poll's reserved id is struck off first, as no span may be ended twice."""
+        if hop != "poll" or self.over:
+            return True
+        if not self.fenced and self.saved.poll is not None:
+            try:
+                self.save(poll=None)
+            except OperationTaken:
+                pass
+            except StoreError as error:
+                self.run.warn_once("store", f"its record could not be written: {error}")
+                return False
+        return not self.fenced
+
+    def go_on(self, poller: Poller) -> None:
+        """Let it ask from where an earlier visit stopped."""
+        found, saved, clock = self._poll_found, self.saved, self._clock
+        if not self.resumed or self._went_on:
+            return
+        self._went_on = True
+        next_check_s = clock.monotonic()
+        if saved.phase == SUBMITTED and saved.next_check_at is not None:
+            next_check_s += max(0.0, saved.next_check_at - self.run.now_ns() / 1e9)
+        poller.go_on_from({} if found is None else found, next_check_s)
+
+    # ---- download
+
+    def downloaded(self, *downloads: Download, into: Path | None = None) -> None:
+        """Results have arrived whole: once the job is over, that is the operation's ending."""
+        if self.saved.phase != READY:
+            return
+        folder = None if into is None else str(into.absolute())
+        found = [_as_json(name, folder) for name in downloads]
+        places = [(one["path"], one["name"]) for one in found]
+        others = [one for one in self.saved.files if (one["path"], one["name"]) not in places]
+        self.saved = replace(self.saved, files=[*others, *found])
+        self.end(self.run.ending)
+
+    def intact(self, path: Path) -> Download | None:
+        """The file that an earlier visit fetched, if it is there and unchanged."""
+        found = next((one for one in self.saved.files if one["path"] == str(path.absolute())), None)
+        return None if found is None else _download_of(found)
+
+    def intact_folder(self, folder: Path, names: list[str]) -> dict[str, Download] | None:
+        """The files that an earlier visit fetched into a folder, if all are there and unchanged."""
+        by_name = {one["name"]: one for one in self.saved.files if one["into"] == str(folder.absolute())}
+        found = {name: _download_of(by_name[name]) for name in names if name in by_name}
+        if len(found) < len(names) or not found or None in found.values():
+            return None
+        return {name: download for name, download in found.items() if download is not None}
+
+    # ---- endings
+
+    def end(self, error: BaseException | None) -> None:
+        """Write the ending, once; fenced like every write."""
+        if self.saved.ended:
+            self.save()
+            return
+        run = self.run
+        outcome: dict[str, JSON] = {"result": run.result(error), "hop": run.last_hop}
+        if isinstance(error, TrihopError):
+            outcome |= {"hop": error.hop, "error": error_as_json(error)}
+        self.save(
+            outcome=outcome,
+            stopped=None,
+            poll=None,
+            next_check_at=None,
+            reconcile=isinstance(error, (OutcomeAmbiguous, SubmitUncertain, SurfaceError)),
+            due_in_s=math.inf,
+        )
+        self.over = True
+
+    def close(self, exception: BaseException | None) -> bool:
+        """The block is left: whether the operation has its ending now."""
+        heartbeat.forget(self)
+        if self.fenced:
+            return False
+        try:
+            return self._close(exception)
+        except OperationTaken:
+            return False
+        except StoreError as error:
+            if exception is None:
+                raise
+            self.run.warn_once("store", f"what became of it could not be written: {error}")
+            return False
+        finally:
+            if not self.fenced:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        try:
+            self.store.release(self.claim)
+        except StoreError:
+            self.run.warn_once("lease", "its lease could not be given back, and has to run out")
+
+    def _close(self, exception: BaseException | None) -> bool:
+        run, saved = self.run, self.saved
+        if saved.ended:
+            return not self.found.ended  # a root that ended before this visit is not ended again
+        if run.cancelled and (exception is None or not isinstance(exception, Exception)):
+            what = "the job was cancelled by its caller"
+            self.end(run.error(JobCancelled, what, "Submit anew if it is still wanted.", error=None))
+            return True
+        if exception is None:
+            if saved.phase != READY or (self.step and run.ready is None):
+                self._leave_open(None)
+                return False
+            self.end(run.ending)  # a failure that the caller got over is still how the job ended
+            return True
+        if _is_an_end(exception, saved):
+            self.end(exception)
+            return True
+        self._leave_open(exception)
+        return False
+
+    def _leave_open(self, error: BaseException | None) -> None:
+        saved, run = self.saved, self.run
+        stopped = type(error).__name__ if isinstance(error, TrihopError) else None
+        now = run.now_ns() / 1e9
+        if isinstance(error, TrihopError):
+            due_in_s: float = math.inf  # a person, or a new visit, gives it new time
+        elif error is not None and self.step:
+            due_in_s = RETRY_FINISH_S
+        elif saved.phase in (BEGUN, SUBMITTING) and (saved.submit is None or "payload" not in saved.submit):
+            due_in_s = math.inf  # only the block can submit
+        else:
+            due_in_s = max(0.0, (saved.next_check_at or now) - now)
+        self.due_in_s = due_in_s
+        self.save(due_in_s=due_in_s, release=True, stopped=stopped)
+
+
+def _is_an_end(error: BaseException, saved: Saved) -> bool:
+    """Whether the operation ends with this; what a later visit could mend leaves it open."""
+    match error:
+        case JobFailed() | OutcomeAmbiguous():
+            return True
+        case SubmitRejected():
+            return error.status_code is not None
+        case SubmitUncertain() | SurfaceError():
+            return saved.phase == SUBMITTING and saved.submit is not None and not saved.submit["keyed"]
+        case _:
+            return False
+
+
+def has_new_time(saved: Saved, now: float) -> bool:
+    """Whether a new visit counts its own deadline: the last one stopped for lack of time or budget, or it is past."""
+    if saved.stopped in (DeadlineExceeded.__name__, "PollBudgetExhausted", "PollErrorsExhausted"):
+        return True
+    return saved.deadline_at is not None and saved.deadline_at <= now
+
+
+def _as_json(download: Download, into: str | None) -> dict[str, JSON]:
+    path = download.path
+    return {
+        "name": download.name,
+        "path": None if path is None else str(path.absolute()),
+        "size_bytes": download.size_bytes,
+        "sha256": download.sha256,
+        "content_type": download.content_type,
+        "content_encoding": download.content_encoding,
+        "parts": download.parts,
+        "mtime_ns": None if path is None else path.stat().st_mtime_ns,
+        "into": into,
+    }
+
+
+def _download_of(found: Mapping[str, JSON]) -> Download | None:
+    if found["path"] is None:
+        return None
+    path = Path(found["path"])
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    if there.st_size != found["size_bytes"] or there.st_mtime_ns != found["mtime_ns"]:
+        return None
+    return Download(
+        found["name"],
+        path,
+        found["size_bytes"],
+        found["sha256"],
+        found["content_type"],
+        found["parts"],
+        0,
+        found["content_encoding"],
+    )
