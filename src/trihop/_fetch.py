@@ -61,6 +61,7 @@ class Terms:
         retry: How often one request is sent again.
         sha256: The digest in hex that it must have.
         max_size: Bytes it may have at the most.
+        parallel: Ranges of it that may be fetched at a time.
         decode: Whether to undo the content encoding.
         timeout: Of one request, as in `requests`.
     """
@@ -69,6 +70,7 @@ class Terms:
     retry: RetryPolicy
     sha256: str | None = None
     max_size: int | None = None
+    parallel: int = 1
     decode: bool = True
     timeout: Timeout = None
 

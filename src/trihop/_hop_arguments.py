@@ -80,6 +80,7 @@ def check_download(
     retry: object,
     sha256: object,
     max_size: object,
+    parallel: object,
     decode: object,
     timeout: object,
 ) -> None:
@@ -92,6 +93,8 @@ def check_download(
         expect_sha256(sha256, f"{hop}(sha256=)")
     if max_size is not None:
         expect_size(max_size, f"{hop}(max_size=)", "a number of bytes, 0 or more")
+    if expect(parallel, int, f"{hop}(parallel=)", "a number of ranges, 1 or more") < 1:
+        raise WrongValue(f"{hop}(parallel=) takes a number of ranges, 1 or more, got {parallel!r}")
     expect(decode, bool, f"{hop}(decode=)", "True or False")
     check_timeout(timeout, f"{hop}(timeout=)")
 

@@ -19,6 +19,7 @@ from trihop._exchange import DeadlineCut
 from trihop._hops import DownloadOutcome, Nonsense, judge_download, shown
 from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, backoff, read_hint
+from trihop._parallel import Parts, can_be_split
 from trihop._ranges import (
     Complete,
     Representation,
@@ -72,6 +73,7 @@ class Page:
         self._start_bytes = sink.size_bytes
         self._start_digest = digest.saved()
         self._unread = False
+        self._split = self.terms.parallel > 1
         kept = sink.kept
         if kept is not None:
             self._start_bytes = 0
@@ -259,6 +261,13 @@ class Page:
                     early = self._begin(reply, outcome)
                     if early is not None:
                         return early
+                    if self._split and can_be_split(self, reply.headers.get("Accept-Ranges", "")):
+                        unusable = Parts(self, call, sent).fetched()
+                        if unusable is None:
+                            return None
+                        self._split = False
+                        self.sink.rewind(self._start_bytes)  # bytes were written to the midst of it
+                        return Overrun(unusable.reason)
                     parts = came.counted(self._body(reply, response, outcome), message)
             parts = self._held(parts)
             broken = self._write(parts if isinstance(outcome, Rest) else self._as_wanted(reply, parts, outcome))
@@ -357,6 +366,12 @@ class Page:
                 self.run.check_deadline()
                 self.digest.update(data)
                 self.checks.update(data)
+
+    def whole_at_once(self, size_bytes: int) -> None:
+        """Take it that the sink has every byte, written by others in no order."""
+        self.held_bytes = self.sink.size_bytes = size_bytes
+        self._unread = True
+        self._read_what_is_there()
 
     def take_back(self) -> None:
         """Forget what came of this page.
