@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import requests
 
@@ -17,6 +18,15 @@ from trihop._values import Job, Ready, Reply
 from trihop._verdicts import Ending
 
 _MOST_UNJUDGED = 8
+
+
+class _Unjudged(NamedTuple):
+    """A poll of the caller's that may be handed to `wait` yet."""
+
+    sent: Sent
+    error_type: str | None
+    state: str | None
+    response: ref[requests.Response] | None
 
 
 class Steps:
@@ -40,7 +50,7 @@ class HopByHand:
         self._poller = Poller(run, surface=surface) if name == "poll" else None
         self._hop: Hop | None = None
         self._before: Sent | None = None
-        self._unjudged: list[tuple[Sent, str | None, str | None]] = []
+        self._unjudged: list[_Unjudged] = []
 
     def __enter__(self) -> HopByHand:
         self._run.check_deadline()
@@ -93,9 +103,10 @@ class HopByHand:
         """An attempt of the hop; a poll's may be judged yet."""
         hop.came(sent)
         if self._poller is not None:
-            self._unjudged.append((sent, error_type, state))
+            response = None if sent.response is None else ref(sent.response)
+            self._unjudged.append(_Unjudged(sent, error_type, state, response))
             if len(self._unjudged) > _MOST_UNJUDGED:
-                self._fold(hop, *self._unjudged.pop(0))
+                self._fold(hop, self._unjudged.pop(0))
             return
         if self._before is None:
             hop.asked(sent.method, sent.url)
@@ -106,10 +117,10 @@ class HopByHand:
     def settle(self, hop: Hop) -> None:
         """Fold in the polls that were never handed to `wait`: lost ones, and those of a loop that judges by itself."""
         while self._unjudged:
-            self._fold(hop, *self._unjudged.pop(0))
+            self._fold(hop, self._unjudged.pop(0))
 
-    def _fold(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
-        run = self._run
+    def _fold(self, hop: Hop, unjudged: _Unjudged) -> None:
+        run, (sent, error_type, state, _) = self._run, unjudged
         self._tell_pause(hop, sent)
         status = sent.status_code
         if status is None or not 300 <= status < 400:
@@ -125,9 +136,9 @@ class HopByHand:
     def _sent_of(self, response: requests.Response) -> Sent:
         """The exchange that brought a response, as the middleware saw it."""
         for unjudged in self._unjudged:
-            if unjudged[0].response is response:
+            if unjudged.response is not None and unjudged.response() is response:
                 self._unjudged.remove(unjudged)
-                return unjudged[0]
+                return unjudged.sent
         took_s = response.elapsed.total_seconds()  # of a session that is not covered
         return Sent(
             response=response,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from trihop._middleware import instrument, uninstrument
 
 
-class TrihopInstrumentor(BaseInstrumentor):
+class TrihopInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """Has operations cover every `requests.Session`; `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=trihop` leaves it off."""
 
     def instrumentation_dependencies(self) -> Collection[str]:

@@ -22,7 +22,7 @@ from trihop._exchange import DeadlineCut, Exchange
 from trihop._exchange_sockets import current
 from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
-from trihop._streamed import watch_body
+from trihop._streamed import received, watch_body
 from trihop._tracing import quietly, silenced, silent
 from trihop._watch import Watch
 
@@ -199,7 +199,7 @@ def _send(
         if outer is not None:
             raise
     except Exception as error:
-        sent.cause, sent.error_type = error, error_type_of(error)
+        sent.error_type = error_type_of(error)
         raise
     else:
         sent.response = response
@@ -220,7 +220,10 @@ def _send(
 def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
     """Tell of an exchange, and of those within it, in the order in which they went out."""
     sent.resends = max(0, handling.requests - 1)
-    if (response := sent.response) is not None and response.history:
+    response = sent.response
+    if response is not None and isinstance(response._content, bytes):
+        sent.size_bytes = received(response)
+    if response is not None and response.history:
         if handling.within:  # redirects: what came of this request is the first of them
             sent.response = response = response.history[0]
             sent.duration_s = response.elapsed.total_seconds()

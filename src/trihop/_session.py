@@ -63,6 +63,7 @@ class Sent:
         url, method: What was asked last.
         asked_s: When it was; later than `started_s` where there were exchanges before it.
         earlier: These: redirects that were followed, a connection that had gone stale.
+        size_bytes: What came of a body on the wire, where somebody counts.
     """
 
     reply: Reply | None = None
@@ -78,6 +79,7 @@ class Sent:
     method: str = ""
     asked_s: float = 0.0
     earlier: list[Exchanged] = field(default_factory=list)
+    size_bytes: int | None = None
 
     @property
     def status_code(self) -> int | None:

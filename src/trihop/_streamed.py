@@ -32,6 +32,12 @@ def watch_body(response: requests.Response, sent: Sent, watch: Watch) -> None:
     raw._trihop_seen = (sent, watch)
 
 
+def received(response: requests.Response) -> int | None:
+    """Bytes of a body that came over the wire; None where nobody counts."""
+    tell = getattr(response.raw, "tell", None)
+    return None if tell is None else int(tell())
+
+
 @cache
 def _watched(kind: Any) -> type[Any]:
     def reading(name: str) -> Callable[..., Any]:
@@ -61,7 +67,8 @@ def _read(raw: Any, read: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         sent.cut, sent.error_type = cut, "deadline"
         raise watch.exceeded(cut) from None
     except BROKEN as error:
-        sent.cause, sent.error_type = error, error_type_of(error)
+        sent.error_type = error_type_of(error)
         raise
     finally:
+        sent.size_bytes = raw._fp_bytes_read
         sent.duration_s = watch.run.clock.monotonic() - sent.started_s

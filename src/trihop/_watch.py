@@ -12,6 +12,7 @@ import os
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import requests
 
@@ -25,7 +26,7 @@ from trihop._redact import is_signed
 from trihop._run import Hop, Run, http_attributes
 from trihop._session import Sent
 from trihop._tracing import CLIENT
-from trihop._values import Call, Job, Ready, as_call
+from trihop._values import Call, Job, Ready, Reply, as_call
 
 _MOST_PENDING = 256
 _TRACED_POLLS = 8
@@ -57,7 +58,7 @@ class Watch:
         self._start_over()
         self._evidence = Evidence()
         self._credentials: tuple[Any, ...] = ()
-        self._last: tuple[Sent, Hop | None] | None = None
+        self._last: tuple[Sent, ref[requests.PreparedRequest]] | None = None
 
     def _start_over(self) -> None:
         """With nothing to tell: what a fork has a copy of is told by the process that saw it."""
@@ -124,12 +125,14 @@ class Watch:
             found = _Request(self._evidence.take(seen), sent)
             run.measure_exchanges(sent, found.failure)
             run.status_code = sent.status_code
+            self._last = (sent, ref(request))
             if run.hop is not None and run.hop.taker is not None:
-                self._last = (sent, run.hop)
                 run.hop.taker.take(run.hop, sent, found.failure, found.exchange.state)
             else:
-                self._last = (sent, None)
                 self._take(found)
+            if response is not None:  # the caller's, who may drop it, and with it its body and its connection
+                sent.reply = Reply(response.status_code, headers=response.headers, url=sent.url)
+                sent.response = None
 
     def _take(self, found: _Request) -> None:
         run, exchange = self.run, found.exchange
@@ -201,7 +204,9 @@ class Watch:
             return exception.hop == self.run.last_hop
         if not isinstance(exception, requests.RequestException):
             return False
-        return exception is sent.cause or (exception.response is not None and exception.response is sent.response)
+        if exception.request is None:
+            return sent.error_type is not None  # a body that broke off while the caller read it
+        return exception.request is self._last[1]()
 
     def _count_polls(self) -> None:
         """Those whose span is not begun yet count as well, as long as nothing shows that they were none."""
@@ -323,10 +328,9 @@ class Watch:
 
     def _tell_size(self, hop: Hop, sent: Sent) -> None:
         """How much of a body came, read by `requests` or by the caller, bit by bit."""
-        tell = getattr(getattr(sent.response, "raw", None), "tell", None)
-        if tell is None:
+        size_bytes = sent.size_bytes
+        if size_bytes is None:
             return
-        size_bytes = tell()
         hop.attributes[semconv.DOWNLOAD_SIZE] = size_bytes
         if sent.duration_s > 0:
             hop.attributes[semconv.DOWNLOAD_RATE] = size_bytes / sent.duration_s
