@@ -17,7 +17,7 @@ SOURCE = Path(trihop.__file__).parent
 # the world, then the run of an operation, then the ways in.
 ORDER = [
     *("_version", "_semconv", "_arguments"),
-    *("_redact", "_links", "_ranges", "_digests", "_secrets", "_clock", "_deadline", "_pacing", "_events"),
+    *("_redact", "_links", "_ranges", "_digests", "_secrets", "_clock", "_deadline", "_pacing", "_lines", "_bars", "_events"),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
     *("_hops", "_record", "_errors", "_saved"),
     *("_fold", "_reserved", "_tracing", "_configure", "stores"),
@@ -44,7 +44,7 @@ ORDER = [
 HEAVY = {
     "opentelemetry": {"_tracing", "_configure", "_instrumentor", "testing", "viewer", "demo", "cli"},
     "time": {"_clock"},
-    "rich": {"cli"},
+    "rich": {"cli", "_bars"},
     "click": {"cli"},
     "jmespath": {"_surface"},
     "sqlalchemy": {"stores"},

@@ -1,10 +1,16 @@
-"""Progress: what `on_event=` is told, and `show`, which prints it."""
+"""Progress: what `on_event=` is told, and `show`, which draws or prints it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from trihop._lines import line
+
+if TYPE_CHECKING:
+    from trihop._bars import Board
 
 EventKind = Literal["started", "submitted", "polled", "state_changed", "waiting", "downloading", "finished", "ended"]
 
@@ -45,55 +51,37 @@ class Event:
 
 
 def show(event: Event, *, to: TextIO | None = None) -> None:
-    """Print an event as a plain line on standard error; for `on_event=`.
+    """Show how an operation goes, on standard error; for `on_event=`.
 
-    Repeated polls in the same state are thinned out, so that a job of many hours
-    does not fill a log.
+    On a terminal and in a notebook a line with a bar for the poll and one for the
+    download, kept up to date; they need `rich`, of the extra `cli`. Elsewhere, in
+    CI, on a pipe or without `rich`, plain lines; repeated polls in the same state
+    are thinned out, so that a job of many hours does not fill a log.
+
+    Args:
+        event: What happened.
+        to: Where plain lines go instead, wherever that is.
     """
+    board = _board() if to is None else None
+    if board is not None:
+        board.show(event)
+        return
     if event.kind == "polled" and event.polls > 10 and event.polls % 10:
         return
-    line = _line(event)
-    if line is not None:
-        print(f"{event.operation}: {line}", file=sys.stderr if to is None else to, flush=True)
+    told = line(event)
+    if told is not None:
+        print(f"{event.operation}: {told}", file=sys.stderr if to is None else to, flush=True)
 
 
-def _line(event: Event) -> str | None:
-    match event.kind:
-        case "started":
-            return "started"
-        case "submitted":
-            return f"submitted, job {event.job_id}" if event.job_id else "submitted"
-        case "polled" | "state_changed":
-            parts = [event.state or "no answer"]
-            if event.progress is not None:
-                parts.append(f"{event.progress:g} %")
-            parts.append(f"poll {event.polls}, {_duration(event.elapsed)} elapsed")
-            if event.message:
-                parts.append(event.message)
-            return ", ".join(parts)
-        case "downloading":
-            total = f" of {_size(event.bytes_total)}" if event.bytes_total else ""
-            return f"downloaded {_size(event.bytes_done)}{total}"
-        case "finished":
-            return f"finished after {_duration(event.elapsed)}, {event.polls} polls"
-        case "ended":
-            return f"ended after {_duration(event.elapsed)}: {event.message}"
-        case _:
-            return None
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def _size(size: int | None) -> str:
-    amount = float(size or 0)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
+def _board() -> Board | None:
+    """Where bars can be drawn; None where they cannot."""
+    if os.environ.get("CI") or os.environ.get("TERM") == "dumb":
+        return None
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if not is_terminal and "ipykernel" not in sys.modules:
+        return None
+    try:
+        from trihop._bars import board
+    except ImportError:  # rich is an extra
+        return None
+    return board()
