@@ -660,3 +660,63 @@ def by_hand(world: World) -> None:
         with op.hop("poll") as hop:
             for _ in range(2):
                 hop.wait(world.session.get(signed(world.server.url + "jobs/7")["azure"], headers=world.written))
+
+
+def loop(world: World) -> None:
+    """A loop as it was written before there were operations."""
+    session, own = world.session, world.written
+    reply = session.post(world.jobs, json={"q": 1}, headers=own)
+    at = world.server.url.rstrip("/") + reply.headers["Location"]
+    while "links" not in (found := session.get(at, headers=own).json()):
+        world.clock.sleep(1)
+    session.get(found["links"][0], headers=own).raise_for_status()
+
+
+@scenario(None)
+def loop_ends_well(world: World) -> None:
+    """An unchanged loop."""
+    world.server.script(ACCEPTED, *[world.bound(reply) for reply in (RUNNING, RUNNING, refusing(500), RUNNING, DONE)])
+    world.server.script(world.bound(text()))
+    world.foreign.script(world.bound(text()))
+    with world.operation():
+        world.session.hooks["response"].append(as_json)
+        loop(world)
+
+
+def as_json(response: requests.Response, **_: object) -> None:
+    """Have a page of text read as JSON that says nothing."""
+    if not response.content.startswith(b"{"):
+        response._content = b"{}"
+
+
+@scenario(requests.HTTPError)
+def loop_is_refused(world: World) -> None:
+    """An unchanged loop meets a refusal."""
+    world.server.script(ACCEPTED, *[world.bound(reply) for reply in (RUNNING, RUNNING, DONE)])
+    world.foreign.script(world.bound(refusing(403)))
+    with world.operation():
+        loop(world)
+
+
+@scenario(DeadlineExceeded)
+def loop_has_no_end(world: World) -> None:
+    """An unchanged loop runs into the deadline."""
+    world.server.script(ACCEPTED, then_always=world.bound(RUNNING))
+    with world.operation(deadline=20):
+        loop(world)
+
+
+@scenario(DeadlineExceeded)
+def loop_is_cut(world: World) -> None:
+    """An unchanged loop is cut in the body of a reply."""
+    world.server.script(ACCEPTED, world.bound(RUNNING), LATE["body"])
+    with world.operation():
+        loop(world)
+
+
+@scenario(requests.ConnectionError)
+def loop_loses_its_server(world: World) -> None:
+    """An unchanged loop loses its connection."""
+    world.server.script(ACCEPTED, world.bound(RUNNING), reset())
+    with world.operation():
+        loop(world)

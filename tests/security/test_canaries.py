@@ -20,7 +20,7 @@ from trihop.testing import ScriptedServer, SpanLog, VirtualClock
 CARRIED = ("session", "basic", "userinfo", "netrc", "netrc default", "oauth")
 
 # The caller's own exceptions reach the caller as they are; what is written down of them is ours.
-OWN = frozenset({requests.HTTPError, RuntimeError})
+OWN = frozenset({requests.HTTPError, requests.ConnectionError, RuntimeError})
 
 
 @pytest.fixture
