@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,22 @@ from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 
 from security import canaries
 from security.canaries import assert_silent, carry
-from security.scenarios import ACME, SCENARIOS, World
-from trihop import TrihopError
+from security.scenarios import ACCEPTED, ACME, FILE, SCENARIOS, World, body
+from trihop import (
+    Accepted,
+    Content,
+    Failed,
+    JobPartiallyFailed,
+    Pending,
+    Rejected,
+    Reply,
+    SubmitRejected,
+    Succeeded,
+    SurfaceError,
+    Transient,
+    TrihopError,
+    operation,
+)
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock
 
 CARRIED = ("session", "basic", "userinfo", "netrc", "netrc default", "oauth")
@@ -70,3 +86,81 @@ def test_no_credential_turns_up_anywhere(
     if isinstance(caught, TrihopError):
         # The URLs that it takes to go on are in there, and they may be signed.
         assert_silent(canaries.pickle_texts(caught), canaries.CREDENTIALS)
+
+
+# ---- what the server said
+
+
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+def test_what_the_server_said_is_at_hand_as_it_was_said(world: World) -> None:
+    """`error.error` and `error.reply` are the server's own words, for code; in a pickle they are redacted."""
+    world.server.script(lambda call: Reply(422, {"code": "E7", "message": f"{call.headers['X-Api-Key']} may not"}))
+    with pytest.raises(SubmitRejected) as rejected, world.operation() as op:
+        op.submit("POST", world.jobs)
+    assert rejected.value.error == {"code": "E7", "message": f"{canaries.API_KEY} may not"}
+    assert "HTTP 422: E7: REDACTED may not" in str(rejected.value)
+    twin = pickle.loads(pickle.dumps(rejected.value))
+    assert (twin.error, str(twin)) == ({"code": "E7", "message": "REDACTED may not"}, str(rejected.value))
+
+    world.server.script(
+        lambda call: Reply(202, {"told": call.headers["X-Api-Key"]}, headers={"X-Token": canaries.API_KEY})
+    )
+    with pytest.raises(SurfaceError) as nonsense, world.operation() as op:
+        op.submit("POST", world.jobs)
+    reply = nonsense.value.reply
+    assert reply is not None
+    assert (reply.json(), reply.headers["X-Token"]) == ({"told": canaries.API_KEY}, canaries.API_KEY)
+    twin = pickle.loads(pickle.dumps(nonsense.value))
+    assert (twin.reply.json(), twin.reply.headers["X-Token"]) == ({"told": "REDACTED"}, "REDACTED")
+    assert (reply.status_code, reply.url) == (twin.reply.status_code, twin.reply.url)
+
+
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+def test_a_pickled_ending_still_leads_to_its_results(world: World, clock: VirtualClock) -> None:
+    """`.ready` has its signed links, which its repr does not show, and none of the session's credentials."""
+    partial = body(status="succeeded", bad=1, links=[FILE])
+    world.server.script(ACCEPTED, world.bound(partial))
+    world.foreign.script(b"rows")
+    with pytest.raises(JobPartiallyFailed) as raised, world.operation() as op:
+        op.poll(op.submit("POST", world.jobs))
+    twin = pickle.loads(pickle.dumps(raised.value))
+    assert "X-Amz-Signature=REDACTED" in repr(twin.ready)
+    with operation("later", deadline=60, clock=clock) as op:
+        assert op.download(twin.ready).content == b"rows"
+
+
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+@pytest.mark.parametrize("length", range(495 - len(canaries.API_KEY), 500))
+def test_half_a_secret_is_not_shown_where_a_text_is_cut(world: World, length: int) -> None:
+    """A page is quoted up to a length, and a secret may stand across it."""
+    world.server.script(
+        Reply(422, content=("x" * 10 + " ").encode() * ((length + 10) // 11) + canaries.API_KEY.encode() * 3)
+    )
+    with pytest.raises(SubmitRejected) as rejected, world.operation() as op:
+        op.submit("POST", world.jobs)
+    assert canaries.API_KEY[:5] not in str(rejected.value.error).replace(canaries.API_KEY, "")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"),
+    [
+        (
+            Failed("failed", error={"why": "x"}, message="x"),
+            "Failed(state='failed', results=(), error=..., message=...)",
+        ),
+        (Pending("running", message="x", progress=4), "Pending(state='running', progress=4, message=..., known=True)"),
+        (Succeeded("done", counts={"total": 3}), "Succeeded(state='done', results=(), counts=...)"),
+        (Accepted("7", "https://h/1?sig=abcdef"), "Accepted(id='7', status_url='https://h/1?sig=REDACTED', memo={})"),
+        (Rejected({"why": "x"}), "Rejected(error=...)"),
+        (Content(next="?sig=abcdef"), "Content(next='?sig=REDACTED', header_lines=0)"),
+        (Transient("503", after=2), "Transient(reason='503', after=2)"),
+    ],
+)
+def test_a_verdict_shows_what_it_is_and_not_what_the_server_said(verdict: object, shown: str) -> None:
+    """Bodies are elided and links redacted: it may end up in a log of whoever wrote the surface."""
+    assert repr(verdict) == shown
+
+
+def test_a_provider_shows_its_name() -> None:
+    """Its templates may have a key in them."""
+    assert repr(replace(ACME, status="{status_url}?key=s3cr3t")) == "Provider('acme')"
