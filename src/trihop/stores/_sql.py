@@ -225,13 +225,11 @@ class SQLStore:
             why = "" if isinstance(record, dict) else "no object"
         except ValueError as error:
             why = str(error)
-        if why:
-            raise StoreError(
-                f"the record of {row.key!r} ({row.name}, job {row.job_id}) in {self._database.shown} "
-                f"cannot be read: {why}",
-                then=f"It was left as it is, and the job may go on; `trihop forget {row.key}` drops it",
-            )
-        return cast(StoredRecord, record)
+        if not why:
+            return cast(StoredRecord, record)
+        which = f"the record of {row.key!r} ({row.name}, job {row.job_id}) in {self._database.shown}"
+        then = f"It was left as it is, and the job may go on; `trihop forget {row.key}` drops it"
+        raise StoreError(f"{which} cannot be read: {why}", then=then)
 
 
 def _us(seconds: float) -> int:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from trihop._redact import redact_url
+from trihop._redact import redact_text, redact_url
 from trihop.stores import StoreError
 from trihop.stores._sql_tables import STEPS, STORE
 
@@ -84,8 +84,11 @@ def parsed(url: str) -> sa.URL:
 
 
 def _shown(url: str | sa.URL) -> str:
-    text = url if isinstance(url, str) else url.set(query={}).render_as_string(hide_password=True)
-    return redact_url(text)
+    if isinstance(url, str):
+        return redact_url(url)
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{url.database}"
+    return redact_url(url.set(query={}).render_as_string())
 
 
 class Database:
@@ -100,6 +103,7 @@ class Database:
     def __init__(self, url: sa.URL) -> None:
         self.url = url
         self.shown = _shown(url)
+        self._secrets = [str(word) for word in (url.password, url.query.get("password")) if word]
         self.is_file = url.get_backend_name() == "sqlite"
         self._pid = os.getpid()
         self._opening = threading.Lock()
@@ -144,15 +148,15 @@ class Database:
             yield
         except exc.DBAPIError as error:
             # Not its own text, which quotes statement and record.
-            text = " ".join(str(error.orig).split())
+            text = redact_text(" ".join(str(error.orig).split()), known=self._secrets)
         except exc.TimeoutError:
             text = "all connections are in use"
         else:
             return
         for signs, what, then in _FAULTS:
             if any(sign in text.lower() for sign in signs):
-                raise StoreError(f"the store {self.shown} {what} ({text})", then=then)
-        raise StoreError(f"the store {self.shown} cannot be used ({text})", then=_UNREACHABLE)
+                raise StoreError(f"the store {self.shown} {what} ({text})", then=then) from None
+        raise StoreError(f"the store {self.shown} cannot be used ({text})", then=_UNREACHABLE) from None
 
 
 _INHERITED: list[_File | _Server | None] = []  # by a fork: closing them would end the parent's

@@ -83,7 +83,10 @@ _PARAMETERS: dict[str, sa.types.TypeEngine[Any]] = {
     "most": sa.Integer(),
     "newest": sa.Integer(),
 }
-_CLAIMED = (_ROW.key, _ROW.token, _ROW.record, _ROW.version, _ROW.claims, _ROW.ended, _ROW.expired, _ROW.due_at)
+_CLAIMED = [
+    *(_ROW.key, _ROW.name, _ROW.job_id, _ROW.record, _ROW.due_at),
+    *(_ROW.token, _ROW.claims, _ROW.ended, _ROW.expired),
+]
 
 
 class Statements:
