@@ -133,9 +133,8 @@ def test_a_pickled_ending_still_leads_to_its_results(world: World, clock: Virtua
 @pytest.mark.parametrize("length", range(495 - len(canaries.API_KEY), 500))
 def test_half_a_secret_is_not_shown_where_a_text_is_cut(world: World, length: int) -> None:
     """A page is quoted up to a length, and a secret may stand across it."""
-    world.server.script(
-        Reply(422, content=("x" * 10 + " ").encode() * ((length + 10) // 11) + canaries.API_KEY.encode() * 3)
-    )
+    page = f"{('words ' * 100)[: length - 1]} {canaries.API_KEY} and more"
+    world.server.script(Reply(422, content=page.encode()))
     with pytest.raises(SubmitRejected) as rejected, world.operation() as op:
         op.submit("POST", world.jobs)
     assert canaries.API_KEY[:5] not in str(rejected.value.error).replace(canaries.API_KEY, "")
@@ -148,12 +147,12 @@ def test_half_a_secret_is_not_shown_where_a_text_is_cut(world: World, length: in
             Failed("failed", error={"why": "x"}, message="x"),
             "Failed(state='failed', results=(), error=..., message=...)",
         ),
-        (Pending("running", message="x", progress=4), "Pending(state='running', progress=4, message=..., known=True)"),
+        (Pending("running", message="x", after=4), "Pending(state='running', after=4.0, message=..., known=True)"),
         (Succeeded("done", counts={"total": 3}), "Succeeded(state='done', results=(), counts=...)"),
         (Accepted("7", "https://h/1?sig=abcdef"), "Accepted(id='7', status_url='https://h/1?sig=REDACTED', memo={})"),
         (Rejected({"why": "x"}), "Rejected(error=...)"),
         (Content(next="?sig=abcdef"), "Content(next='?sig=REDACTED', header_lines=0)"),
-        (Transient("503", after=2), "Transient(reason='503', after=2)"),
+        (Transient("503", after=2), "Transient(reason='503', after=2.0)"),
     ],
 )
 def test_a_verdict_shows_what_it_is_and_not_what_the_server_said(verdict: object, shown: str) -> None:
