@@ -27,6 +27,7 @@ ORDER = [
         "_run",
         "_poll",
         "_submit",
+        "_parallel",
         "_page",
         "_fetch",
         "_evidence",
@@ -36,7 +37,7 @@ ORDER = [
         "_instrumentor",
     ),
     *("_hop_arguments", "_hop", "_block"),
-    *("providers", "_operation"),
+    *("providers", "_operation", "_resume", "_worker"),
     *("testing", "viewer", "demo", "cli"),
 ]
 

@@ -51,4 +51,5 @@ def without_signature(url: str) -> str:
     >>> without_signature("https://b.example/k?se=2026-03-01&sig=ab"), without_signature("https://api.example/r?n=2")
     ('https://b.example/k', 'https://api.example/r?n=2')
     """
-    return url.partition("#")[0].partition("?")[0] if is_signed(url) else url
+    url = url.partition("#")[0]
+    return url.partition("?")[0] if is_signed(url) else url
