@@ -55,10 +55,15 @@ if TYPE_CHECKING:
     from trihop._download import Download
     from trihop._instrumentor import TrihopInstrumentor
     from trihop._middleware import instrument, uninstrument
+    from trihop._resume import resume, wake
+    from trihop._worker import Worker
+    from trihop.stores import MemoryStore, SQLStore, Store, StoreError
 
 __all__ = [
     # the operation
     "operation",
+    "resume",
+    "wake",
     "show",
     "configure",
     "instrument",
@@ -73,6 +78,12 @@ __all__ = [
     "Ready",
     "Reply",
     "Result",
+    # records that outlive the process
+    "Store",
+    "MemoryStore",
+    "SQLStore",
+    "StoreError",
+    "Worker",
     # a provider
     "Provider",
     "ReadJob",
@@ -131,6 +142,13 @@ _LATER = {
     "instrument": "trihop._middleware",
     "uninstrument": "trihop._middleware",
     "TrihopInstrumentor": "trihop._instrumentor",
+    "resume": "trihop._resume",
+    "wake": "trihop._resume",
+    "Worker": "trihop._worker",
+    "Store": "trihop.stores",
+    "MemoryStore": "trihop.stores",
+    "SQLStore": "trihop.stores",
+    "StoreError": "trihop.stores",
 }
 
 

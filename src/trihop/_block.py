@@ -170,16 +170,21 @@ class Operation:
             run.root.leave(self._span_token)
             middleware.leave(self._cover_token, self._watch)
             self._watch.finish(exception)
-            run.close(exception)
-            if _current.get() is self:
-                try:
-                    _current.reset(self._current_token)
-                except ValueError:  # a generator that was entered in another context
-                    _current.set(None)
-                _current.set(_still_open(_current.get()))
-            if self._session_given is None and self._session is not None:
-                self._session.close()
-            self._give_key_back()
+            try:
+                run.close(exception)
+            finally:
+                self._step_aside()
+
+    def _step_aside(self) -> None:
+        if _current.get() is self:
+            try:
+                _current.reset(self._current_token)
+            except ValueError:  # a generator that was entered in another context
+                _current.set(None)
+            _current.set(_still_open(_current.get()))
+        if self._session_given is None and self._session is not None:
+            self._session.close()
+        self._give_key_back()
 
     @property
     def _run(self) -> Run:

@@ -258,6 +258,11 @@ class Visit:
         """Whether an earlier visit began it."""
         return not self.claim.fresh
 
+    @property
+    def next_in_s(self) -> float | None:
+        """Seconds until the next step, as the visit left it; None where there is none by itself."""
+        return None if self.saved.ended or self.due_in_s is None or math.isinf(self.due_in_s) else self.due_in_s
+
     def open(self, run: Run) -> None:
         """Go on with a run of our own, under a lease that is kept alive."""
         self.run = run
@@ -432,13 +437,14 @@ class Visit:
 
     def asked(self, pause_s: float, *, changed: bool) -> None:
         """A poll brought no ending; written where it is worth it."""
+        next_check_at = self.run.now_ns() / 1e9 + pause_s
+        phase = SUBMITTED if self.saved.phase == READY and not self.saved.ended else self.saved.phase
+        if self.step:  # its end writes all there is
+            self.saved = replace(self.saved, next_check_at=next_check_at, phase=phase)
+            return
         stale_s = self._clock.monotonic() - self._written_s
-        if changed or self.step or pause_s > PERSISTED_PAUSE_S or stale_s > self.lease_s / 3:
-            self.save(
-                next_check_at=self.run.now_ns() / 1e9 + pause_s,
-                due_in_s=pause_s,
-                phase=SUBMITTED if self.saved.phase == READY and not self.saved.ended else self.saved.phase,
-            )
+        if changed or pause_s > PERSISTED_PAUSE_S or stale_s > self.lease_s / 3:
+            self.save(next_check_at=next_check_at, due_in_s=pause_s, phase=phase)
             self.due_in_s = pause_s
 
     def woken(self) -> bool:

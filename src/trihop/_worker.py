@@ -1,0 +1,229 @@
+"""`Worker`: goes on with operations that nobody's block is waiting for, one step at a time.
+
+A step is one submit, one poll or one download. Between steps an operation is in
+the store alone, so a thousand of them need no thousand threads, and any worker
+takes the next step. An engine such as Celery calls `step` from a message; it may
+call it twice or late, as the claim lets one in and finds nothing due for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import requests
+
+from trihop._arguments import expect, expect_callable, told
+from trihop._clock import Clock
+from trihop._durable import Visit, read
+from trihop._errors import OperationTaken, TrihopError
+from trihop._events import Event
+from trihop._holder import new_holder
+from trihop._operation import _SYSTEM_CLOCK
+from trihop._poll import Poller, settle
+from trihop._provider import Provider
+from trihop._resume import resumed, stepping
+from trihop._saved import READY, SUBMITTED, Saved
+from trihop._values import Ready
+from trihop._verdicts import Ending
+from trihop.stores import Claim, Store, StoreError, Taken
+
+if TYPE_CHECKING:
+    from trihop._block import Operation
+
+log = logging.getLogger("trihop")
+
+Finish = Callable[["Operation", Ready], None]
+
+_LOOK_EVERY_S = 1.0
+_NOT_OURS_S = 60.0
+
+
+class Worker:
+    """Takes steps of the operations in a store.
+
+    Args:
+        store: Where the records are.
+        session: Whose requests, or a function from a provider's name to a session.
+            With several workers, a function: a session serves one thread at a time.
+        finish: Called with the operation and what its job left; downloads it, as a
+            rule. The operation ends when it returns. A crash inside it may run it
+            twice: keep it idempotent. If it raises, it is called again a minute later.
+        providers: Those whose operations are taken; the default provider is among them.
+        workers: How many steps at once.
+        on_event: As in `operation()`.
+        clock: Whose time; for tests.
+
+    Raises:
+        TypeError: An argument is not what it should be.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        session: requests.Session | Callable[[str], requests.Session],
+        finish: Finish,
+        providers: Iterable[Provider] = (),
+        workers: int = 8,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if not hasattr(store, "claim_due"):
+            raise TypeError(f"Worker(store) takes a Store, such as SQLStore('sqlite:///jobs.db'), got {told(store)}")
+        if not isinstance(session, requests.Session):
+            expect_callable(session, "Worker(session=)", "a requests.Session, or a function from a provider's name")
+        expect_callable(finish, "Worker(finish=)", "a function of the operation and its Ready")
+        from trihop.providers.generic import ACCEPTED
+
+        self.store = store
+        self.workers = expect(workers, int, "Worker(workers=)", "a number of threads")
+        self._session = session
+        self._finish = finish
+        self._providers = {
+            provider.name: expect(provider, Provider, "Worker(providers=)", "Providers")
+            for provider in (ACCEPTED, *providers)
+        }
+        self._on_event = on_event
+        self._clock = clock if clock is not None else _SYSTEM_CLOCK
+        self._stop = threading.Event()
+        self._strange: set[str] = set()
+
+    def run(self) -> None:
+        """Take steps until `stop()`, or until the thread is interrupted; what is begun is finished first."""
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="trihop worker") as pool:
+            free = threading.Semaphore(self.workers)
+            while not self._stop.is_set():
+                idle = 1  # one at least, and as many as are free
+                free.acquire()
+                while idle < self.workers and free.acquire(blocking=False):
+                    idle += 1
+                try:
+                    claims = self._due(idle)
+                except StoreError as error:
+                    log.error("worker: %s", error)
+                    claims = []
+                for _ in range(idle - len(claims)):
+                    free.release()
+                for claim in claims:
+                    pool.submit(self._take, claim).add_done_callback(lambda _: free.release())
+                if not claims:
+                    self._stop.wait(_LOOK_EVERY_S)
+
+    def stop(self) -> None:
+        """Let `run()` return once the steps that are under way are done; from any thread or signal handler."""
+        self._stop.set()
+
+    def step(self, key: str | None = None) -> float | None:
+        """Take one step: of the operation under that key if it is due, else of the one that is longest due.
+
+        Returns:
+            Seconds until that operation's next step, 0.0 for at once; None where
+            there is no next step by itself, or nothing was due, or somebody else has it.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+        if key is None:
+            claims = self._due(1)
+            return self._take(claims[0]) if claims else None
+        stored = self.store.get(key)
+        if stored is None or stored.ended or stored.due_in_s is None:
+            return None
+        if stored.due_in_s > 0:
+            return stored.due_in_s
+        try:
+            claim = self.store.claim(key, holder=new_holder(), lease_s=self.store.lease_s)
+        except Taken:
+            return None
+        return None if claim is None or claim.ended else self._take(claim)
+
+    def _due(self, limit: int) -> list[Claim]:
+        return self.store.claim_due(holder=new_holder(), lease_s=self.store.lease_s, limit=limit)
+
+    def _take(self, claim: Claim) -> float | None:
+        """One step under a claim, which is given back whatever comes of it."""
+        try:
+            saved = read(claim.key, claim.record, self.store)
+            provider = self._providers.get(saved.provider)
+            if provider is None:
+                self._leave_to_others(claim, saved)
+                return None
+            session = self._session if isinstance(self._session, requests.Session) else self._session(provider.name)
+        except BaseException as error:
+            self.store.release(claim)
+            if not isinstance(error, StoreError):
+                raise
+            log.error("worker: %s", error)
+            return None
+        op = resumed(
+            saved,
+            store=self.store,
+            session=session,
+            provider=provider,
+            deadline=saved.deadline_s,
+            on_event=self._on_event,
+            clock=self._clock,
+            how=stepping(claim, saved),
+        )
+        visit = None
+        try:
+            with op:
+                visit = op._run.visit
+                assert visit is not None
+                _step(op, visit, self._finish)
+            return visit.next_in_s
+        except OperationTaken:
+            self.store.release(claim)
+            return None
+        except TrihopError as error:
+            log.warning("worker: %s", error)
+            return None
+        except Exception:
+            log.exception("worker: finish() failed for the operation %s; it is called again", claim.key)
+            return None if visit is None else visit.next_in_s
+
+    def _leave_to_others(self, claim: Claim, saved: Saved) -> None:
+        self.store.save(claim, claim.record, due_in_s=_NOT_OURS_S, lease_s=self.store.lease_s, release=True)
+        if saved.provider not in self._strange:
+            self._strange.add(saved.provider)
+            log.warning(
+                "worker: operation %s is of the provider %r, which this worker was not given; it is left to others",
+                claim.key,
+                saved.provider,
+            )
+
+
+def _step(op: Operation, visit: Visit, finish: Finish) -> None:
+    """One submit, one poll or one download."""
+    saved = visit.saved
+    if saved.phase == READY:
+        ready = op.poll()
+        finish(op, ready)
+        op._run.ready = ready
+        return
+    if saved.phase != SUBMITTED:
+        op._submit_from_record(visit)
+        return
+    run = op._run
+    job = run.job
+    assert job is not None
+    op._adopt_from(job)
+    run.check_deadline()
+    poller = Poller(run)
+    visit.go_on(poller)
+    run.poller = poller
+    with run.in_hop("poll", op.provider.status_call(job), leave_open=True) as hop:
+        if hop.fold.latest is not None:
+            hop.fold.wait(max(0.0, (run.now_ns() - hop.fold.latest.at_ns) / 1e9 - hop.fold.latest.duration_s), "pacing")
+        ending = poller.ask(hop)
+        if isinstance(ending, Ending):
+            sent = hop.last_sent
+            assert sent is not None
+            assert sent.reply is not None
+            settle(run, ending, sent.reply, allow_partial=False)
+            run.ready = None  # the results are the next step's
+            run.close_hop()

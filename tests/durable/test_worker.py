@@ -1,0 +1,266 @@
+"""Operations without a block that waits: resumed, woken, and gone on with a step at a time."""
+
+import logging
+
+import pytest
+
+from durable.lives import ADMITTED, JOBS, KEYED, Killed, Mortal
+from trihop import JobFailed, OperationTaken, Reply, SubmitUncertain, Worker, resume, wake
+from trihop.providers import generic
+
+
+@pytest.fixture
+def submit(nightly, server):
+    """As a web handler does: submit, and answer before the job is over."""
+
+    def submit(**options):
+        server.script(Reply(202, ADMITTED))
+        with nightly(**options) as op:
+            op.submit("POST", server.url + "jobs", json={"query": "all"}, timeout=5)
+
+    return submit
+
+
+@pytest.fixture
+def finished():
+    return []
+
+
+@pytest.fixture
+def worker(shelf, session, clock, finished):
+    def finish(op, ready):
+        finished.append((op.key, op.download(ready).content))
+
+    return Worker(shelf, session=session, finish=finish, providers=[JOBS], clock=clock)
+
+
+# ---- resume
+
+
+def test_an_operation_is_resumed_without_its_block(submit, server, shelf, session, clock, tmp_path):
+    """The record has all it takes but provider and session."""
+    submit()
+    server.script({"state": "done", "result_url": "/f/1"})
+    server.on("GET", "/f/1", b"a,b\n")
+
+    with resume("nightly", store=shelf, session=session, provider=JOBS, clock=clock) as op:
+        assert (op.name, op.resumed, op.job.id, op.remaining()) == ("export", True, "j-1", 600)
+        op.download(op.poll(), to=tmp_path / "out.csv")
+
+    assert (tmp_path / "out.csv").read_bytes() == b"a,b\n"
+    assert shelf.get("nightly").ended
+
+
+def test_a_missing_record_is_an_error(shelf, server):
+    """And never a silent fresh submit."""
+    with pytest.raises(LookupError, match="there is no operation with the key 'nightly'"):
+        resume("nightly", store=shelf)
+    assert server.calls == []
+
+
+def test_another_provider_is_refused(submit, shelf):
+    """A record has its provider's name; whoever resumes brings the provider."""
+    submit()
+    with pytest.raises(ValueError, match=r"begun with the provider 'acme\.exports'; pass it as provider="):
+        resume("nightly", store=shelf, provider=generic.ACCEPTED)
+
+
+def test_a_deadline_that_has_passed_is_the_original_duration_again(submit, shelf, clock):
+    """Whoever resumes by hand wants it to go on."""
+    submit(deadline=600)
+    clock.advance(700)
+    with resume("nightly", store=shelf, provider=JOBS, clock=clock) as op:
+        assert op.remaining() == 600
+
+
+def test_a_given_deadline_counts(submit, shelf, clock):
+    """Instead of the stored one."""
+    submit(deadline=600)
+    with resume("nightly", store=shelf, provider=JOBS, clock=clock, deadline=30) as op:
+        assert op.remaining() == 30
+    with resume("nightly", store=shelf, provider=JOBS, clock=clock) as op:
+        assert op.remaining() == 30
+
+
+def test_an_operation_that_was_never_submitted_needs_its_block(nightly, shelf, clock, server):
+    """Only the block has the payload."""
+    with nightly():
+        pass
+    again = "nothing was submitted under the key 'nightly' yet; run the block again"
+    with resume("nightly", store=shelf, provider=JOBS, clock=clock) as op, pytest.raises(ValueError, match=again):
+        op.poll()
+    assert server.calls == []
+
+
+def test_an_operation_killed_in_mid_submit_is_uncertain_without_its_block(run, shelf, clock, server):
+    """It says so rather than guess."""
+    assert run(provider=KEYED, store=Mortal(shelf, dies_at=1)) is None
+    clock.advance(61)
+    with (
+        pytest.raises(SubmitUncertain, match="Run the block again, which has the payload"),
+        resume("nightly", store=shelf, provider=KEYED, clock=clock) as op,
+    ):
+        op.poll()
+    assert server.calls == []
+
+
+def test_a_stored_payload_is_submitted_under_the_same_key(nightly, shelf, clock, server, session):
+    """Whoever asked to have it stored may submit from anywhere."""
+    try:
+        with nightly(provider=KEYED, store=Mortal(shelf, dies_at=2, written=False), store_payload=True) as op:
+            server.script(Reply(202, ADMITTED), Reply(202, ADMITTED), {"state": "done"})
+            op.submit("POST", server.url + "jobs", json={"query": "all"})
+    except Killed:
+        clock.advance(61)
+
+    with resume("nightly", store=shelf, provider=KEYED, session=session, clock=clock) as op:
+        assert op.poll().state == "done"
+
+    first, second = (call for call in server.calls if call.method == "POST")
+    assert first.body == second.body
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+
+
+# ---- a worker
+
+
+def test_a_worker_goes_on_where_the_handler_left(submit, worker, server, shelf, clock, finished):
+    """A step is one poll or one download, and says when the next one is due."""
+    submit()
+    server.script({"state": "queued"}, Reply(200, {"state": "running"}, headers={"Retry-After": "40"}))
+    server.script({"state": "done", "result_url": "/f/1"})
+    server.on("GET", "/f/1", b"a,b\n")
+    steps = []
+
+    for _ in range(4):
+        steps.append(worker.step("nightly"))
+        clock.advance(steps[-1] or 0)
+
+    assert steps == [1.0, 40.0, 0.0, None]
+    assert finished == [("nightly", b"a,b\n")]
+    assert [call.at for call in server.calls] == [0, 0, 1, 41, 41]
+    assert shelf.get("nightly").record["outcome"] == {"result": "success", "hop": "download"}
+
+
+def test_a_step_before_its_time_asks_nothing(submit, worker, server, clock):
+    """An engine's message may come twice or early."""
+    submit()
+    server.script(Reply(200, {"state": "running"}, headers={"Retry-After": "40"}))
+    worker.step("nightly")
+    asked = len(server.calls)
+
+    assert [worker.step("nightly"), worker.step(), worker.step("unheard of")] == [40.0, None, None]
+    assert len(server.calls) == asked
+
+
+def test_a_wake_makes_the_next_poll_due_now(submit, worker, server, shelf, clock, finished):
+    """A webhook's word costs one early poll, and the poll is the judge."""
+    submit()
+    server.script(Reply(200, {"state": "running"}, headers={"Retry-After": "400"}), {"state": "done"})
+    worker.step("nightly")
+
+    assert wake(shelf, job_id="j-1")
+    assert not wake(shelf, job_id="j-2")
+    assert worker.step() == 0.0
+    assert clock.sleeps == []
+
+
+def test_a_wake_cuts_a_blocks_pause_short(nightly, server, shelf, clock):
+    """Within five seconds."""
+    server.script(Reply(202, ADMITTED), Reply(200, {"state": "running"}, headers={"Retry-After": "400"}))
+
+    def woken(call):
+        return {"state": "done"}
+
+    server.script(woken)
+
+    def listen(event):
+        if event.kind == "waiting" and event.next_poll_in == 400:
+            wake(shelf, key="nightly")
+
+    with nightly(on_event=listen) as op:
+        op.poll(op.submit("POST", server.url + "jobs"))
+
+    assert server.calls[-1].at <= 6
+
+
+def test_a_failed_job_is_recorded_and_not_stepped_again(submit, worker, server, nightly, caplog, finished):
+    """Its error is in the log, and is raised for whoever enters the key again."""
+    submit()
+    server.script({"state": "failed", "error": "no such column"})
+    with caplog.at_level(logging.WARNING, logger="trihop"):
+        assert [worker.step("nightly"), worker.step("nightly")] == [None, None]
+
+    assert "no such column" in caplog.text
+    assert finished == []
+    with nightly() as op, pytest.raises(JobFailed, match="no such column"):
+        op.poll(op.submit("POST", server.url + "jobs", json={"query": "all"}))
+
+
+def test_a_finish_that_fails_is_called_again(submit, server, shelf, session, clock, caplog):
+    """A minute later, until the deadline."""
+    submit()
+    server.script({"state": "done", "result_url": "/f/1"})
+    calls = []
+
+    def finish(op, ready):
+        calls.append(ready.results[0].at)
+        if len(calls) == 1:
+            raise OSError("the disk is full")
+
+    worker = Worker(shelf, session=session, finish=finish, providers=[JOBS], clock=clock)
+    steps = [worker.step(), worker.step()]
+    clock.advance(60)
+    steps.append(worker.step())
+
+    assert steps == [0.0, 60.0, None]
+    assert len(calls) == 2
+    assert shelf.get("nightly").ended
+
+
+def test_what_a_worker_was_not_given_is_left_to_others(submit, server, shelf, session, clock, caplog):
+    """It has no provider by that name, and imports none."""
+    submit()
+    worker = Worker(shelf, session=session, finish=lambda op, ready: None, clock=clock)
+    assert [worker.step(), worker.step()] == [None, None]
+    assert "is of the provider 'acme.exports', which this worker was not given" in caplog.text
+    assert len(server.calls) == 1
+
+
+def test_many_steps_are_one_poll_span(submit, worker, server, spans, clock, finished):
+    """However many processes ask in turn: one root, one poll, all attempts on it."""
+    submit()
+    server.script(*[{"state": "running"}] * 5, {"state": "done", "result_url": "/f/1"})
+    server.on("GET", "/f/1", b"a,b\n")
+    for _ in range(7):
+        clock.advance(worker.step("nightly") or 0)
+
+    assert finished == [("nightly", b"a,b\n")]
+    [root] = spans.roots
+    assert [span.name for span in spans.children(root)] == [
+        "start export",
+        "submit export",
+        "poll export",
+        "download export",
+    ]
+    poll = spans.named("poll export")
+    assert poll.attributes["trihop.poll.attempts"] == 6
+    assert root.attributes["trihop.operation.polls"] == 6
+
+
+def test_a_holder_that_stalled_is_fenced_off(nightly, server, shelf, session, clock):
+    """Once its lease has run out and another has taken over, it writes nothing and ends nothing."""
+    server.script(Reply(202, ADMITTED))
+    other = []
+
+    def stall(call):
+        clock.advance(61)
+        other.append(shelf.claim("nightly", holder="another", lease_s=60))
+        return {"state": "running"}
+
+    server.script(stall)
+    with pytest.raises(OperationTaken, match="another holder took the operation over"), nightly() as op:
+        op.poll(op.submit("POST", server.url + "jobs"))
+
+    assert shelf.get("nightly").holder == "another"
+    assert shelf.get("nightly").record["state"] is None
