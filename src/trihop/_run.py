@@ -128,6 +128,7 @@ class Run:
         """A later process may go on: what is half done is kept for it."""
         self.last_request: tuple[str, str] | None = None
         self.last_span: TraceSpan | None = None
+        self.last_span_ns = 0
         self._segment_told = False
         self._told: set[str] = set()
         self._shown: dict[tuple[str, int], str] = {}
@@ -441,7 +442,7 @@ class Run:
             self.hop = None  # it is somebody else's to end
         if self.hop is not None:
             self.hop.end(at_ns)
-            self.last_span = self.hop.span
+            self.last_span, self.last_span_ns = self.hop.span, self.hop.started_ns
             self.hop = None
 
     # ---- segments of a durable operation

@@ -25,7 +25,7 @@ from trihop._prepare import without_user
 from trihop._redact import is_signed
 from trihop._run import Hop, Run, http_attributes
 from trihop._session import Sent
-from trihop._tracing import CLIENT
+from trihop._tracing import CLIENT, TraceSpan
 from trihop._values import Call, Job, Ready, Reply, as_call
 
 _MOST_PENDING = 256
@@ -249,11 +249,12 @@ class Watch:
             run,
             "poll",
             Call(question.method, question.url),
-            run.last_span,
+            self._span_before(first.sent),
             at_ns=self._start_of(first.sent),
             job=self._job_of(question),
         )
-        self._polls[question], run.last_span = hop, hop.span
+        self._polls[question] = hop
+        self._told(hop)
         return hop
 
     def _job_of(self, question: Question) -> Job:
@@ -309,7 +310,7 @@ class Watch:
             run,
             name,
             Call(first.method, first.url),
-            run.last_span,
+            self._span_before(first),
             at_ns=self._start_of(first),
             job=_NO_JOB if polled is None else self._job_of(polled),
         )
@@ -324,7 +325,7 @@ class Watch:
         elif tries[-1].failure is not None:
             hop.span.fail(tries[-1].failure, "")
         hop.end(self._end_of(last))
-        run.last_span = hop.span
+        self._told(hop)
 
     def _tell_size(self, hop: Hop, sent: Sent) -> None:
         """How much of a body came, read by `requests` or by the caller, bit by bit."""
@@ -352,6 +353,15 @@ class Watch:
         if found.failure is not None:
             span.fail(found.failure, "")
         span.end(self._end_of(sent))
+
+    def _span_before(self, sent: Sent) -> TraceSpan | None:
+        """The hop before the one that began with this; spans are made late, and not always in order."""
+        return self.run.last_span if self.run.last_span_ns <= self._start_of(sent) else None
+
+    def _told(self, hop: Hop) -> None:
+        run = self.run
+        if hop.started_ns >= run.last_span_ns:
+            run.last_span, run.last_span_ns = hop.span, hop.started_ns
 
     def _start_of(self, sent: Sent) -> int:
         return self.run.at_ns(sent.started_s)
