@@ -138,6 +138,7 @@ class Preparing:
     def forget(self) -> None:
         """Prepare the next request afresh: something happened that may have changed what it is made from."""
         self._kept = self._settled = None
+        self.secrets.look_again()
 
     def transmit(
         self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, *, repeat: bool

@@ -22,7 +22,7 @@ REDACTED = "REDACTED"
 _USERINFO = f"{REDACTED}:{REDACTED}@"
 _LONGEST_URL = 2048
 _LONGEST_NAME = 64  # what is longer is no name, and may be the secret itself
-_SHORTEST_KNOWN = 6  # replacing shorter secrets would shred any text
+SHORTEST_KNOWN = 6  # replacing shorter secrets would shred any text
 _LONGEST_RESPELT = 1024
 _LONGEST_CAUSE = 2048
 
@@ -298,7 +298,7 @@ def redact_text(text: str, *, limit: int | None = None, known: Iterable[str] = (
     'Max retries exceeded with url: /k?X-Amz-Signature=REDACTED (Caused by ...)'
     """
     for secret in sorted({known} if isinstance(known, str) else set(known), key=len, reverse=True):
-        if len(secret) >= _SHORTEST_KNOWN:
+        if len(secret) >= SHORTEST_KNOWN:
             text = _without_known(text, secret)
     rules = _text_rules()
     # What has a name goes first, for a link or a key runs on to the next space, over names that are glued to it.

@@ -18,7 +18,7 @@ from urllib.request import getproxies
 import requests
 from requests.utils import get_auth_from_url
 
-from trihop._redact import REDACTED, is_signed, redact_text
+from trihop._redact import REDACTED, SHORTEST_KNOWN, is_signed, redact_text
 
 CREDENTIAL_NAME = re.compile(
     r"auth|cookie|key|token|secret|signature|password|session|credential|jwt|^(x-)?sig$|assertion", re.IGNORECASE
@@ -31,7 +31,6 @@ _SECRET_FIELD = re.compile(r"token(?!s)|secret|passw|signature|authorization|coo
 _PLAIN_HEADERS = frozenset(
     {"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type", "prefer"}
 )
-_SHORTEST = 6  # shorter ones cannot be told from ordinary words
 _MOST_REMEMBERED = 128
 _BETWEEN = re.compile(r"[\s,]+")
 
@@ -47,11 +46,18 @@ class Secrets:
         self._session = session
         self._sent: dict[str, None] = {}
         self._known: list[str] | None = None
+        self._learnt: tuple[Any, ...] = ()
+        self._of_environment: list[str] | None = None
         self.last: requests.PreparedRequest | None = None
         """What went out last, as adapters and auth handlers left it; looked into when somebody wants to know."""
 
     def learn(self, request: requests.PreparedRequest) -> None:
         """Remember what a request carries; the latest 128 of these."""
+        fields: Any = request.headers or {}
+        carried = (request.url, dict(getattr(fields, "_store", fields)))
+        if carried == self._learnt:
+            return  # as a poll that is sent again carries what the one before it did
+        self._learnt = carried
         for secret in (*in_url(request.url or ""), *in_headers(request.headers or {})):
             self._sent.pop(secret, None)
             self._sent[secret] = None
@@ -61,7 +67,7 @@ class Secrets:
 
     def look_again(self) -> None:
         """Before a text that is not a server's: it may have what was set on the session and never went out."""
-        self._known = None
+        self._known = self._of_environment = None
 
     def known(self, options: Mapping[str, Any]) -> list[str]:
         """Texts that are replaced wherever they turn up.
@@ -70,11 +76,11 @@ class Secrets:
             options: What the submit said of `auth`, `cert` and `proxies`.
         """
         session, request = self._session, self.last
-        if request is None and self._known is not None:
-            return self._known  # nothing went out since, so there is nothing new to be quoted
         if request is not None:
             self.last = None
             self.learn(request)
+        if self._known is not None:
+            return self._known  # nothing new went out since, so there is nothing new to be quoted
         found: list[str] = []
         for name, value in session.headers.items():
             if name.lower() not in _PLAIN_HEADERS:
@@ -87,13 +93,21 @@ class Secrets:
             found += [_text(part) for part in parts if isinstance(part, (str, bytes))]
         found += [cookie.value for cookie in session.cookies if cookie.value is not None]
         found += [value for _, value in _pairs(session.params)]
-        for proxies in (session.proxies, options.get("proxies"), getproxies() if session.trust_env else None):
+        for proxies in (session.proxies, options.get("proxies")):
             for proxy in (proxies or {}).values():
                 found += in_proxy(str(proxy))
+        if session.trust_env:
+            found += self._in_environment()
         for cert in (session.cert, options.get("cert")):
             found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
         self._known = [*_worth_it(found), *self._sent]
         return self._known
+
+    def _in_environment(self) -> list[str]:
+        """Of its proxies; read once, as requests are prepared: that takes longer than all the rest."""
+        if self._of_environment is None:
+            self._of_environment = [secret for proxy in getproxies().values() for secret in in_proxy(proxy)]
+        return self._of_environment
 
 
 def quotable(said: Any, known: Iterable[str], *, depth: int = 32) -> Any:
@@ -177,4 +191,4 @@ def _text(value: object) -> str:
 
 
 def _worth_it(texts: Iterable[str]) -> list[str]:
-    return list({text: None for text in texts if len(text) >= _SHORTEST})
+    return list({text: None for text in texts if len(text) >= SHORTEST_KNOWN})

@@ -335,6 +335,10 @@ class ReadState:
             message=message,
         )
 
+    def lists(self, word: str) -> bool:
+        """Whether it is one of the words of this table, however it is spelt."""
+        return folded(word) in self._words
+
     def _get(self, name: str, reply: Reply) -> JSON:
         read = self._read.get(name)
         return None if read is None else read(reply)
