@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +17,11 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import InsecureRequestWarning
 
 from security import canaries
 from security.canaries import CREDENTIALS, carry
+from security.proxy import Proxy
 from trihop import (
     Call,
     Content,
@@ -648,3 +651,38 @@ def test_auth_that_was_given_goes_before_the_user_of_a_url(server, plain, clock,
     with operation("export", deadline=60, session=plain, clock=clock) as op:
         op.poll(op.submit("POST", server.url.replace("//", "//me:p%40w@") + "jobs", **options))
     assert {call.headers["Authorization"] for call in server.calls} == {"Basic eW91OnB3"}
+
+
+# ---- proxies
+
+
+def test_a_proxys_password_is_told_to_the_proxy_alone(secure, plain, clock) -> None:
+    """In CONNECT, and behind it neither the API nor a foreign host learns of it; the proxy learns no credential."""
+    with ScriptedServer(tls=True, clock=clock) as other, Proxy(("me", canaries.PROXY)) as proxy:
+        plain.proxies, plain.verify = {"https": proxy.url}, False
+        secure.script(accepted(), done(result_url=other.url + "1"))
+        other.script(b"rows")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InsecureRequestWarning)
+            with operation("export", deadline=60, session=plain, clock=clock) as op:
+                op.run("POST", secure.url + "jobs")
+        assert_stranger(other)
+        assert len(secure.calls) == 2
+        assert not any("Proxy-Authorization" in call.headers for call in secure.calls)
+        heads = [head.decode() for head in proxy.heads]
+        assert [head.split(" ")[0] for head in heads] == ["CONNECT", "CONNECT"]
+        assert all("Proxy-Authorization: Basic" in head and canaries.BEARER not in head for head in heads)
+
+
+def test_a_forwarding_proxy_is_told_its_password_with_every_request(server, foreign, plain, clock) -> None:
+    """Over http each request is the proxy's to forward; what it forwards to a stranger has no credential of the API."""
+    with Proxy(("me", canaries.PROXY)) as proxy:
+        plain.proxies = {"http": proxy.url}
+        server.script(accepted(), done(result_url=foreign.url + "1"))
+        foreign.script(b"rows")
+        with operation("export", deadline=60, session=plain, clock=clock) as op:
+            op.run("POST", server.url + "jobs")
+        assert len(proxy.heads) == 3
+        assert all(b"Proxy-Authorization: Basic" in head for head in proxy.heads)
+        assert canaries.BEARER.encode() not in proxy.heads[2]
+    assert_stranger(foreign)
