@@ -147,8 +147,12 @@ class _StandIn:
     ) -> None:
         if self._conn.sock is self:
             self._conn.sock = self.behind
-        if self._reader is not None and self._reader.began and self._exchange.phase == "headers":
-            self._exchange.received = True
+        reader = self._reader
+        if reader is not None:
+            if reader.began and self._exchange.phase == "headers":
+                self._exchange.received = True
+            if error is not None:
+                reader.close()  # in a tunnel, http.client of Python 3.10 forgets to
 
     def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
         sock, exchange = self.behind, self._exchange
