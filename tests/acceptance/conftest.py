@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
+from acceptance.servers import postgresql as _postgresql
 
 _ROWS: list[tuple[str, str, str, str, bool]] = []
 _HEAD = ("provider", "case", "expected", "got")
@@ -25,6 +28,13 @@ class Table:
         """
         self.rows.append((provider, case, _short(expected), _short(got), expected == got))
         assert got == expected, f"{provider}, {case}"
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[_postgresql.PostgreSQL]:
+    """A PostgreSQL server; `postgresql.database(name)` makes an empty database in it."""
+    with _postgresql.running() as server:
+        yield server
 
 
 @pytest.fixture

@@ -271,7 +271,7 @@ def test_a_locked_file_is_said_and_the_claim_goes_on(shelf: InFile, impatient: N
     other.close()
     store.save(claim, record(polls=2))
 
-    assert "was locked by another process" in told(caught, shelf)
+    assert "was kept locked by others" in told(caught, shelf)
     assert "find who holds a transaction open" in str(caught.value)
     assert read is not None
     assert (read.record, store.get("nightly").record) == (record(), record(polls=2))  # type: ignore[union-attr]

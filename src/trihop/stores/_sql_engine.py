@@ -21,7 +21,7 @@ from trihop.stores._sql_tables import STEPS, STORE
 
 T = TypeVar("T")
 
-_BUSY_S = 5  # SQLite's own default; our transactions last less than a millisecond
+_BUSY_S = 5  # for a lock; our own transactions last less than a millisecond
 # libpq's own limits are hours: a server that has vanished is to be an error while somebody still wants to know.
 _LIBPQ = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _MIGRATIONS = 0x74726968  # of PostgreSQL's advisory locks, ours
@@ -36,11 +36,11 @@ _FAULTS = (
     (
         ("readonly database", "read-only", "permission denied"),
         "cannot be written",
-        f"{_LEFT_ALONE}: make the file and its folder writable for this user, then run it again",
+        f"{_LEFT_ALONE}: let this user write there, then run it again",
     ),
     (
         ("database is locked", "lock timeout"),
-        f"was locked by another process for {_BUSY_S} s",
+        f"was kept locked by others for {_BUSY_S} s",
         f"{_LEFT_ALONE}: find who holds a transaction open (a shell, a backup), then run it again",
     ),
     (
@@ -259,6 +259,7 @@ class _Server:
             connect_args=given if url.get_driver_name() in ("psycopg", "psycopg2") else {},
             hide_parameters=True,
         )
+        sa.event.listen(self._engine, "connect", _limit_waits)
         self._closing = weakref.finalize(self, _close, os.getpid(), self._engine, None)
         with self._engine.connect() as connection:
             _bring_up(connection, "BEGIN", f"SELECT pg_advisory_xact_lock({_MIGRATIONS})")
@@ -269,6 +270,13 @@ class _Server:
 
     def close(self) -> None:
         self._closing()
+
+
+def _limit_waits(connection: Any, _: object) -> None:
+    """Without this a statement waits for a row until whoever holds it lets go."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = '{_BUSY_S}s'")
+    connection.commit()
 
 
 def _close(pid: int, engine: sa.Engine, connection: sa.Connection | None) -> None:

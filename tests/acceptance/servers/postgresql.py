@@ -32,6 +32,12 @@ class PostgreSQL:
         """Where the database is."""
         return f"postgresql://{_USER}@127.0.0.1:{self.port}/postgres"
 
+    def database(self, name: str) -> str:
+        """Make an empty database; where it is."""
+        create = [self.programs / "createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", _USER, name]
+        _run(*create, cwd=self.folder)
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
     def start(self) -> None:
         """Up once this returns."""
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
