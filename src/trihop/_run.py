@@ -30,9 +30,10 @@ from trihop._origin import origin_of
 from trihop._pacing import Pause
 from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
-from trihop._redact import redact_text, redact_url, redacted_cause
+from trihop._redact import SHORTEST_KNOWN, redact_text, redact_url, redacted_cause
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
+from trihop._surface import ReadState
 from trihop._tracing import (
     CLIENT,
     INTERNAL,
@@ -63,6 +64,12 @@ _MOST_SEGMENTS = 16
 _LOOK_EVERY_S = 5.0
 _TEXTS_KEPT = 64
 _LONGEST_KEPT = 512
+_LONGEST_WORD = 64
+_CONTENT_TYPES = frozenset(
+    f"{kind}{charset}"
+    for kind in ("application/json", "application/xml", "application/octet-stream", "text/plain", "text/csv")
+    for charset in ("", ";charset=utf-8", "; charset=utf-8")
+)
 _MOST_WARNINGS = 16  # a state word with a percentage in it is another one each time
 
 # What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
@@ -309,12 +316,20 @@ class Run:
             return None
         shown = self._shown.get((text, limit))
         if shown is None:
-            shown = redact_text(text, limit=limit, known=self.secrets())
+            known = () if self._is_nobodys(text) else self.secrets()
+            shown = redact_text(text, limit=limit, known=known)
             if len(self._shown) >= _TEXTS_KEPT:
                 self._shown.clear()
             if len(text) <= _LONGEST_KEPT:
                 self._shown[text, limit] = shown
         return shown
+
+    def _is_nobodys(self, text: str) -> bool:
+        """Whether no secret of the session can be in it: to look at these takes longer than a poll's bookkeeping."""
+        if len(text) < SHORTEST_KNOWN or text.lower() in _CONTENT_TYPES:
+            return True
+        surface = self.provider.poll
+        return len(text) <= _LONGEST_WORD and isinstance(surface, ReadState) and surface.lists(text)
 
     def quotable(self, verdict: Verdict) -> Verdict:
         """The verdict with a state, and counts, for messages, records and logs: a server may quote what it was sent."""
@@ -616,7 +631,7 @@ class Hop:
         )
         span_id = None if begun is None else begun["span_id"]
         self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
-        self._beside = dict(start)
+        self._beside = start
         self.started_ns = at_ns
 
     def send(
@@ -741,14 +756,14 @@ class Hop:
         fold = self.fold
         if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
             fold.latest = fold.latest._replace(headers=self._told(self.last_sent))
-        attributes = {name: value for name, value in self._at_the_end().items() if value is not None}
-        known = {name: value for name, value in self._beside.items() if value is not None}
-        fold.beside_bytes = (
-            _FRAME_BYTES
-            + encoded_size({**known, **attributes})
-            + len(f"{self._span_name}{self._description}".encode("utf-8", "replace"))
-        )
-        self.span.set(attributes | (fold.attributes() if self.name == "poll" else {}))
+        attributes = self._at_the_end()
+        if not fold.surely_fits:
+            beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
+            texts = f"{self._span_name}{self._description}"
+            fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
+        if self.name == "poll":
+            attributes |= fold.attributes()
+        self.span.set(attributes)
         self.span.attempts(fold)
 
     def _at_the_end(self) -> dict[str, Any]:
