@@ -94,5 +94,14 @@ otel-18-events-dropped-oldest otel_limits https://github.com/Rul1an/assay/pull/1
 body-02-504-page-and-popped-result single_use https://github.com/ConesaLab/paintomics4/pull/155
 page-01-first-page-only result_paging https://github.com/jsforce/jsforce/pull/1278
 page-03-locator-as-number result_paging https://github.com/msrivastav13/node-sf-bulk2/issues/10
+len-01-short-body-accepted encoding_length https://github.com/psf/requests/issues/4956
+len-03-gzip-counts encoding_length https://github.com/httpie/cli/issues/1642
+len-05-transport-double-gzip encoding_length https://github.com/amzn/selling-partner-api-docs/issues/3200
+rng-01-200-appended range_resume https://github.com/huggingface/huggingface_hub/pull/3778
+rng-03-earlier-start range_resume https://github.com/xroche/httrack/pull/428
+rng-05-if-range-lost-on-retry range_resume https://github.com/huggingface/huggingface_hub/pull/4143
+exp-01-six-hours presigned_expiry https://github.com/snowflakedb/snowflake-jdbc/issues/2023
+exp-03-any-403-is-expiry presigned_expiry https://github.com/Sage-Bionetworks/synapsePythonClient/pull/371
+exp-05-stampede presigned_expiry https://github.com/mem9-ai/drive9/issues/138
 """.splitlines()
 )
