@@ -1,8 +1,9 @@
 """The middleware for `requests`: what the caller's own code sends inside an operation.
 
 `requests.Session.send` is wrapped on the class, outermost, while an operation is
-open, or for good by `instrument()`. Outside an operation the wrapper costs one
-look at a context variable. What it cannot see: a mock that put its own function
+open; where another patch sits on ours by then, ours stays and lets everything
+through. A request of another thread, in no operation, costs one look at a context
+variable. What it cannot see: a mock that put its own function
 on one session, or that started inside the block and kept the original.
 """
 
@@ -10,11 +11,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import requests
 
@@ -22,11 +22,10 @@ from trihop._exchange import DeadlineCut, Exchange
 from trihop._exchange_sockets import current
 from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
+from trihop._straight import Send, wrappers
 from trihop._streamed import received, watch_body
 from trihop._tracing import quietly, silenced, silent
 from trihop._watch import Watch
-
-Send = Callable[..., requests.Response]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +66,6 @@ class _Handling(Exchange):
 _cover: ContextVar[Cover | None] = ContextVar("trihop_cover", default=None)
 
 _lock = threading.Lock()
-_inner: WeakKeyDictionary[Send, Send] = WeakKeyDictionary()  # our wrappers, and what each stands for
 _open = 0
 _everywhere = False
 
@@ -91,7 +89,7 @@ def leave(token: Token[Cover | None], watch: Watch) -> None:
     global _open
     with _lock:
         _open -= 1
-        if _open == 0 and not _everywhere:
+        if _open == 0:
             _unwrap()
     top = _cover.get()
     if top is not None and top.watch is watch:
@@ -106,29 +104,22 @@ def leave(token: Token[Cover | None], watch: Watch) -> None:
 def instrument() -> None:
     """Have operations cover every `requests.Session`, those to come and `requests.get` as well.
 
-    For the process, once; calling it again does nothing.
+    For the process; calling it again does nothing. Between operations nothing is
+    wrapped: other instrumentations come and go as if we were not there.
     """
     global _everywhere
-    with _lock:
-        _everywhere = True
-        _wrap_outermost()
+    _everywhere = True
 
 
 def uninstrument() -> None:
-    """Undo `instrument()`: operations cover the session they were given.
-
-    Where another patch of `Session.send` sits on ours, ours stays and lets everything through.
-    """
+    """Undo `instrument()`: operations cover the session they were given, from the next request on."""
     global _everywhere
-    with _lock:
-        _everywhere = False
-        if _open == 0:
-            _unwrap()
+    _everywhere = False
 
 
 def _wrap_outermost() -> None:
     inner = requests.Session.send
-    if inner in _inner:
+    if inner in wrappers:
         return
 
     def send(self: requests.Session, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
@@ -139,12 +130,12 @@ def _wrap_outermost() -> None:
 
     # No attribute of what it wraps goes along: others mark their wrappers by one, and would take ours for theirs.
     send.__module__ = __name__
-    _inner[send] = inner
+    wrappers[send] = inner
     requests.Session.send = send  # type: ignore[method-assign]
 
 
 def _unwrap() -> None:
-    while (inner := _inner.get(requests.Session.send)) is not None:
+    while (inner := wrappers.get(requests.Session.send)) is not None:
         requests.Session.send = inner  # type: ignore[method-assign]
 
 
