@@ -18,7 +18,7 @@ from trihop._saved import Saved
 
 if TYPE_CHECKING:
     from trihop._block import Operation
-    from trihop.stores import Claim, Store
+    from trihop.stores import Store
 
 
 def resume(
@@ -120,11 +120,6 @@ def resumed(
         store=store,
         resuming=how,
     )
-
-
-def stepping(claim: Claim, saved: Saved) -> Resuming:
-    """One step of an engine, under a claim it has."""
-    return Resuming(claim=claim, step=True)
 
 
 def wake(store: Store, *, job_id: str | None = None, key: str | None = None) -> bool:

@@ -18,14 +18,15 @@ import requests
 
 from trihop._arguments import expect, expect_callable, told
 from trihop._clock import Clock
-from trihop._durable import Visit, read
+from trihop._deadline import DeadlineSpec
+from trihop._durable import Resuming, Visit, no_record, read
 from trihop._errors import OperationTaken, TrihopError
 from trihop._events import Event
 from trihop._holder import new_holder
 from trihop._operation import _SYSTEM_CLOCK
 from trihop._poll import Poller, settle
 from trihop._provider import Provider
-from trihop._resume import resumed, stepping
+from trihop._resume import resumed
 from trihop._saved import READY, SUBMITTED, Saved
 from trihop._values import Ready
 from trihop._verdicts import Ending
@@ -82,7 +83,7 @@ class Worker:
         self.store = store
         self.workers = expect(workers, int, "Worker(workers=)", "a number of threads")
         self._session = session
-        self._finish = finish
+        self.finish = finish
         self._providers = {
             provider.name: expect(provider, Provider, "Worker(providers=)", "Providers")
             for provider in (ACCEPTED, *providers)
@@ -91,6 +92,35 @@ class Worker:
         self._clock = clock if clock is not None else _SYSTEM_CLOCK
         self._stop = threading.Event()
         self._strange: set[str] = set()
+
+    def resume(
+        self, key: str, *, deadline: DeadlineSpec = None, on_event: Callable[[Event], None] | None = None
+    ) -> Operation:
+        """A block that goes on with an operation of this store, with the provider and session it takes.
+
+        Raises:
+            As `trihop.resume`; `LookupError` too where this worker was not given the provider.
+        """
+        stored = self.store.get(key)
+        if stored is None:
+            raise no_record(key, self.store)
+        saved = read(key, stored.record, self.store)
+        provider = self._providers.get(saved.provider)
+        if provider is None:
+            raise LookupError(f"this worker was not given the provider {saved.provider!r} of the operation {key!r}")
+        return resumed(
+            saved,
+            store=self.store,
+            session=self._session_for(provider),
+            provider=provider,
+            deadline=deadline if deadline is not None else saved.deadline_s,
+            on_event=on_event if on_event is not None else self._on_event,
+            clock=self._clock,
+            how=Resuming(deadline_given=deadline is not None),
+        )
+
+    def _session_for(self, provider: Provider) -> requests.Session:
+        return self._session if isinstance(self._session, requests.Session) else self._session(provider.name)
 
     def run(self) -> None:
         """Take steps until `stop()`, or until the thread is interrupted; what is begun is finished first."""
@@ -152,7 +182,7 @@ class Worker:
             if provider is None:
                 self._leave_to_others(claim, saved)
                 return None
-            session = self._session if isinstance(self._session, requests.Session) else self._session(provider.name)
+            session = self._session_for(provider)
         except BaseException as error:
             self.store.release(claim)
             if not isinstance(error, StoreError):
@@ -167,14 +197,14 @@ class Worker:
             deadline=saved.deadline_s,
             on_event=self._on_event,
             clock=self._clock,
-            how=stepping(claim, saved),
+            how=Resuming(claim=claim, step=True),
         )
         visit = None
         try:
             with op:
                 visit = op._run.visit
                 assert visit is not None
-                _step(op, visit, self._finish)
+                _step(op, visit, self.finish)
             return visit.next_in_s
         except OperationTaken:
             self.store.release(claim)

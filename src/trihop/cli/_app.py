@@ -9,7 +9,7 @@ import rich  # noqa: F401 - every command draws with it: whoever lacks it is tol
 
 from trihop._version import __version__
 
-COMMANDS = ("demo", "trace")
+COMMANDS = ("demo", "trace", "ls", "show", "resume", "cancel", "forget", "worker")
 
 
 class _Lazy(click.Group):

@@ -133,9 +133,14 @@ def paper(to: Console) -> Paper:
     return Paper(max(to.width, NARROWEST), to.encoding)
 
 
+def text_of(line: Line) -> Text:
+    """A line as rich has it."""
+    text = Text.assemble(*((piece.text, _STYLES[piece.style]) for piece in line))
+    text.rstrip()
+    return text
+
+
 def show(lines: Iterable[Line], to: Console) -> None:
     """Print lines as they are: nothing is wrapped, cropped or read as markup."""
     for line in lines:
-        text = Text.assemble(*((piece.text, _STYLES[piece.style]) for piece in line))
-        text.rstrip()
-        to.print(text, soft_wrap=True)
+        to.print(text_of(line), soft_wrap=True)
