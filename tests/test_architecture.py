@@ -16,7 +16,7 @@ SOURCE = Path(trihop.__file__).parent
 # Each module may import those above it. Values and decisions come first, then what touches
 # the world, then the run of an operation, then the ways in.
 ORDER = [
-    *("_version", "_semconv", "_arguments"),
+    *("_version", "_semconv", "_forks", "_arguments"),
     *("_redact", "_links", "_ranges", "_digests", "_secrets", "_clock", "_deadline", "_pacing", "_lines", "_bars", "_events"),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
     *("_hops", "_record", "_errors", "_saved"),

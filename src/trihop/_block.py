@@ -32,6 +32,7 @@ from trihop._errors import (
 )
 from trihop._events import Event
 from trihop._fetch import Fetch, Terms, fetch_into, nothing
+from trihop._forks import in_the_child
 from trihop._hop import HopByHand, Steps
 from trihop._hop_arguments import check_download, check_poll, check_submit
 from trihop._origin import Trusted, origin_of
@@ -64,6 +65,14 @@ _CANCEL_WITHIN_S = 5.0
 _current: ContextVar[Operation | None] = ContextVar("trihop_operation", default=None)
 _open_keys: set[str] = set()
 _keys_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _keys_lock
+    _keys_lock = threading.Lock()
+
+
+in_the_child(_renew_lock)
 
 
 class Operation:

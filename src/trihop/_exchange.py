@@ -26,11 +26,20 @@ from urllib3.util.ssltransport import SSLTransport
 from trihop import _exchange_connect as connect
 from trihop import _exchange_messages as messages
 from trihop._exchange_sockets import DeadlineCut, Exchange, bounded, current
+from trihop._forks import in_the_child
 
 __all__ = ["DeadlineCut", "Exchange", "bounded", "install"]
 
 _lock = threading.Lock()
 _installed = False
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+in_the_child(_renew_lock)
 
 
 def install() -> None:

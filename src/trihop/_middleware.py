@@ -9,7 +9,6 @@ on one session, or that started inside the block and kept the original.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping
 from contextvars import ContextVar, Token
@@ -20,6 +19,7 @@ import requests
 
 from trihop._exchange import DeadlineCut, Exchange
 from trihop._exchange_sockets import current
+from trihop._forks import in_the_child
 from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
 from trihop._straight import Send, wrappers
@@ -139,14 +139,12 @@ def _unwrap() -> None:
         requests.Session.send = inner  # type: ignore[method-assign]
 
 
-def _after_fork() -> None:
-    """In the child: a lock that another thread held is held for ever."""
+def _renew_lock() -> None:
     global _lock
     _lock = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+in_the_child(_renew_lock)
 
 
 def _send(
