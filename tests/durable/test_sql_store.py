@@ -506,6 +506,30 @@ def test_one_that_fails_spoils_no_other(shelf: InFile) -> None:
     assert commits.count >= 5  # each by itself, after those together had failed
 
 
+@pytest.mark.parametrize("moment", ["BEGIN IMMEDIATE", "COMMIT"])
+def test_an_interrupt_leaves_no_transaction_open(shelf: InFile, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Ctrl-C as the transaction begins, or just after its end: who tidies up after it can save."""
+    store = shelf.open()
+    claim = store.begin(record(), key="nightly", holder="one", lease_s=60)
+    send = sa.Connection.exec_driver_sql
+
+    def interrupted(self: sa.Connection, statement: str, *given: Any, **options: Any) -> Any:
+        send(self, statement, *given, **options)
+        if statement == moment:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sa.Connection, "exec_driver_sql", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.save(claim, record(polls=1))
+    after = shelf.open().get("nightly")
+    store.save(claim, record(polls=2))
+
+    assert after is not None
+    assert after.record == (record(polls=1) if moment == "COMMIT" else record())
+    assert store.get("nightly").record == record(polls=2)  # type: ignore[union-attr]
+
+
 def test_the_claim_of_what_is_due_reads_an_index(shelf: InFile) -> None:
     """It touches what it claims, however much else there is."""
     store = shelf.open()

@@ -229,8 +229,8 @@ class _File:
             turn.done = True
 
     def _transaction(self, turns: list[_Turn[Any]]) -> list[Any]:
-        self._connection.exec_driver_sql("BEGIN IMMEDIATE")
         try:
+            self._connection.exec_driver_sql("BEGIN IMMEDIATE")
             results = [turn.work(self._connection) for turn in turns]
             self._connection.exec_driver_sql("COMMIT")
         except BaseException:
@@ -239,7 +239,7 @@ class _File:
         return results
 
     def _roll_back(self) -> None:
-        # A full disk may have ended the transaction already.
+        # A full disk may have ended the transaction, and an interrupt may have come before or after its begin.
         if self._connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
             self._connection.exec_driver_sql("ROLLBACK")
 
