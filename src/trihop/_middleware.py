@@ -220,7 +220,7 @@ def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
             request = earlier.request
             took_s = earlier.elapsed.total_seconds()
             sent.earlier.append(Exchanged(request.method or "", request.url or "", earlier.status_code, None, took_s))
-            sent.asked_s += took_s
+            sent.asked_s = min(sent.asked_s + took_s, sent.started_s + sent.duration_s)
     came = [(handling.request, sent), *handling.within]
     if outer is not None:
         outer.within += came
