@@ -243,7 +243,7 @@ def _start(
 
     span = None if otel_context.get_value(_SUPPRESS_ALL) else quietly(start)
     if span is not None and span is not trace.INVALID_SPAN:
-        return TraceSpan(span)
+        return TraceSpan(span, kept=tracer is not None)
     # Without a span of ours, what is around us is passed on; the tracer of an older API without an SDK does not do so.
     around = quietly(lambda: trace.get_current_span(context).get_span_context())
     return TraceSpan(trace.NonRecordingSpan(trace.INVALID_SPAN_CONTEXT if around is None else around), missing=True)
