@@ -124,15 +124,21 @@ def test_a_fenced_holder_says_so_and_ends_nothing(nightly, server, shelf, clock,
     assert sorted(span.name for span in spans.all) == ["fenced export", "start export", "submit export"]
 
 
-def test_without_tracing_it_goes_on_all_the_same(run, nightly, server, shelf, clock):
-    """There is nothing to reserve."""
+def test_what_began_without_tracing_goes_on_with_it(run, nightly, server, shelf, clock, spans):
+    """There is nothing to reserve, so the trace begins where somebody traces."""
     server.script(Reply(202, ADMITTED), {"state": "running"})
     assert run(store=Mortal(shelf, dies_at=3)) is None
     clock.advance(61)
+    claim = shelf.claim("nightly", holder="nobody", lease_s=60)
+    shelf.save(claim, {**claim.record, "trace": None, "poll": {**claim.record["poll"], "span_id": None}}, release=True)
+    spans.clear()
     server.script({"state": "done"})
+
     with nightly() as op:
-        ready = op.poll(op.submit("POST", server.url + "jobs", json={"query": "all"}))
-        assert (op.trace_id, ready.state) == (None, "done")
+        assert op.poll(op.submit("POST", server.url + "jobs", json={"query": "all"})).state == "done"
+
+    [root] = spans.roots
+    assert {span.context.trace_id for span in spans.all} == {root.context.trace_id}
 
 
 def test_a_clock_that_is_behind_keeps_children_inside_the_root(killed, server, shelf, session, spans, clock):
