@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.bench import imports, triangle
+from tests.bench import download, imports, triangle
 
 if __name__ == "__main__":
     imports.report()
     triangle.report()
+    download.report()
