@@ -14,7 +14,7 @@ from acceptance.servers.postgresql import PostgreSQL
 from durable.store_suite import record
 from trihop._clock import SystemClock
 from trihop.stores import SQLStore
-from trihop.stores._sql_engine import parsed
+from trihop.stores._sql_url import parsed
 
 ROWS = 1_000_000
 ROUND_S = 3.0

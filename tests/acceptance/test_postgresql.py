@@ -14,7 +14,7 @@ from acceptance.servers.postgresql import PostgreSQL
 from durable.shelves import OnServer, Shelf
 from durable.store_suite import StoreSuite, at_once, record
 from trihop.stores import SQLStore, Store, StoreError
-from trihop.stores._sql_engine import parsed
+from trihop.stores._sql_url import parsed
 
 
 @pytest.fixture

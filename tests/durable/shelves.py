@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from trihop._clock import SystemClock
 from trihop.stores import MemoryStore, SQLStore, Store
-from trihop.stores._sql_engine import parsed
 from trihop.stores._sql_tables import OPERATIONS
+from trihop.stores._sql_url import parsed
 from trihop.testing import VirtualClock
 
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from durable.shelves import InFile
 from durable.store_suite import at_once, record
-from trihop.stores import Claim, Fenced, SQLStore, StoreError, Taken, _sql_engine, _sql_tables
+from trihop.stores import Claim, Fenced, SQLStore, StoreError, Taken, _sql_engine, _sql_tables, _sql_url
 from trihop.stores._sql_tables import OPERATIONS
 
 
@@ -36,7 +36,7 @@ def shelf(tmp_path: Path) -> Iterator[InFile]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a lock."""
-    monkeypatch.setattr(_sql_engine, "_BUSY_S", 0)
+    monkeypatch.setattr(_sql_engine, "BUSY_S", 0)
 
 
 def direct(shelf: InFile) -> sqlite3.Connection:
@@ -80,7 +80,7 @@ def test_postgresql_goes_by_its_own_clock(clock: Any) -> None:
 
 def test_postgresql_without_a_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A URL that names no driver takes whichever is there, and here is none."""
-    monkeypatch.setattr(_sql_engine, "find_spec", lambda name: None)
+    monkeypatch.setattr(_sql_url, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'trihop\[postgresql\]'"):
         SQLStore("postgresql://db/x")
 
@@ -108,6 +108,17 @@ def test_a_store_is_opened_when_it_is_needed(shelf: InFile) -> None:
 
     assert (before, shelf.path.exists()) == (False, True)
     assert repr(store) == f"SQLStore('sqlite:///{shelf.path}')"
+
+
+def test_a_relative_file_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon changes its folder after its modules were loaded."""
+    monkeypatch.chdir(tmp_path)
+    store = SQLStore("sqlite:///operations.db")
+    monkeypatch.chdir("/")
+    store.list()
+    store.close()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["operations.db"]
 
 
 def test_the_file_and_what_lies_beside_it_are_for_the_owner_alone(shelf: InFile) -> None:

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from trihop._clock import Clock, SystemClock
 from trihop._saved import VERSION
 from trihop.stores import Claim, Fenced, Stored, StoredRecord, StoreError, Taken
-from trihop.stores._sql_engine import Database, parsed
+from trihop.stores._sql_engine import Database
 from trihop.stores._sql_tables import Due, Lease, Statements
+from trihop.stores._sql_url import parsed
 
 log = logging.getLogger("trihop")
 

@@ -1,94 +1,25 @@
-"""A database under the SQL store: how it is opened, who may write when, and what its faults are called."""
+"""A database under the SQL store: how it is opened and brought up to date, and who may write when."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
-from trihop._redact import redact_text, redact_url
 from trihop.stores import StoreError
+from trihop.stores._sql_faults import BUSY_S, telling
 from trihop.stores._sql_tables import STEPS, STORE
+from trihop.stores._sql_url import create_private, shown
 
 T = TypeVar("T")
 
-_BUSY_S = 5  # for a lock; our own transactions last less than a millisecond
 # libpq's own limits are hours: a server that has vanished is to be an error while somebody still wants to know.
 _LIBPQ = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _MIGRATIONS = 0x74726968  # of PostgreSQL's advisory locks, ours
-
-_LEFT_ALONE = "What was written is still there, and the server's job goes on"
-_FAULTS = (
-    (
-        ("disk is full", "no space left", "could not extend file"),
-        "has no room left",
-        f"{_LEFT_ALONE}: free some space, then run it again",
-    ),
-    (
-        ("readonly database", "read-only", "permission denied"),
-        "cannot be written",
-        f"{_LEFT_ALONE}: let this user write there, then run it again",
-    ),
-    (
-        ("database is locked", "lock timeout"),
-        f"was kept locked by others for {_BUSY_S} s",
-        f"{_LEFT_ALONE}: find who holds a transaction open (a shell, a backup), then run it again",
-    ),
-    (
-        ("not a database", "malformed"),
-        "is damaged or no database at all",
-        "Keep a copy of the file, restore a backup or move it away; jobs that it knew may still run",
-    ),
-    (
-        ("unable to open",),
-        "cannot be opened",
-        "Its folder has to exist, and this user has to be able to write there",
-    ),
-)
-_UNREACHABLE = f"{_LEFT_ALONE}: see that the database is up, then run it again"
-
-
-def parsed(url: str) -> sa.URL:
-    """The URL of a database that the store can live in.
-
-    Raises:
-        ValueError: It is none; the message shows no password.
-        ImportError: Its driver is not installed.
-    """
-    try:
-        found = sa.make_url(url)
-    except exc.ArgumentError:
-        raise ValueError(f"{_shown(url)!r} is no URL of a database: write sqlite:///operations.db") from None
-    kind = found.get_backend_name()
-    if kind == "sqlite":
-        if found.database in (None, "", ":memory:"):
-            raise ValueError("a database in memory ends with its connection: use MemoryStore()")
-        return found
-    if kind != "postgresql":
-        raise ValueError(f"{_shown(url)!r}: a store is a SQLite file (sqlite:///…) or PostgreSQL (postgresql://…)")
-    if found.drivername == "postgresql":
-        drivers = [name for name in ("psycopg", "psycopg2") if find_spec(name) is not None]
-        if not drivers:
-            raise ImportError("PostgreSQL needs a driver: pip install 'trihop[postgresql]'")
-        found = found.set(drivername=f"postgresql+{drivers[0]}")
-    return found
-
-
-def _shown(url: str | sa.URL) -> str:
-    if isinstance(url, str):
-        return redact_url(url)
-    if url.get_backend_name() == "sqlite":
-        return f"sqlite:///{url.database}"
-    return redact_url(url.set(query={}).render_as_string())
 
 
 class Database:
@@ -102,7 +33,7 @@ class Database:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url
-        self.shown = _shown(url)
+        self.shown = shown(url)
         self._secrets = [str(word) for word in (url.password, url.query.get("password")) if word]
         self.is_file = url.get_backend_name() == "sqlite"
         self._pid = os.getpid()
@@ -115,7 +46,7 @@ class Database:
         Raises:
             StoreError: The database cannot be used.
         """
-        with self._telling():
+        with telling(self.shown, self._secrets):
             return self._opened().run(work, write=write)
 
     def close(self) -> None:
@@ -142,22 +73,6 @@ class Database:
             _INHERITED.append(self._open)
             self._pid, self._opening, self._open = os.getpid(), threading.Lock(), None
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        try:
-            yield
-        except exc.DBAPIError as error:
-            # Not its own text, which quotes statement and record.
-            text = redact_text(" ".join(str(error.orig).split()), known=self._secrets)
-        except exc.TimeoutError:
-            text = "all connections are in use"
-        else:
-            return
-        for signs, what, then in _FAULTS:
-            if any(sign in text.lower() for sign in signs):
-                raise StoreError(f"the store {self.shown} {what} ({text})", then=then) from None
-        raise StoreError(f"the store {self.shown} cannot be used ({text})", then=_UNREACHABLE) from None
-
 
 _INHERITED: list[_File | _Server | None] = []  # by a fork: closing them would end the parent's
 
@@ -176,8 +91,8 @@ class _File:
     """A SQLite file."""
 
     def __init__(self, url: sa.URL) -> None:
-        _create_private(url)
-        options = {"timeout": _BUSY_S, "check_same_thread": False}
+        create_private(url)
+        options = {"timeout": BUSY_S, "check_same_thread": False}
         self._engine = sa.create_engine(
             url, isolation_level="AUTOCOMMIT", poolclass=sa.StaticPool, connect_args=options, hide_parameters=True
         )
@@ -275,7 +190,7 @@ class _Server:
 def _limit_waits(connection: Any, _: object) -> None:
     """Without this a statement waits for a row until whoever holds it lets go."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SET lock_timeout = '{_BUSY_S}s'")
+        cursor.execute(f"SET lock_timeout = '{BUSY_S}s'")
     connection.commit()
 
 
@@ -285,24 +200,6 @@ def _close(pid: int, engine: sa.Engine, connection: sa.Connection | None) -> Non
     if connection is not None:
         connection.close()
     engine.dispose()
-
-
-def _create_private(url: sa.URL) -> None:
-    """Make the file, for its owner alone; SQLite gives what it puts beside the same mode."""
-    database = str(url.database)
-    if database.startswith("file:"):
-        if "mode" in url.query:
-            return
-        database = urlsplit(database).path
-    path = Path(database)
-    if not path.exists() and path.parent.is_dir():
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise StoreError(
-                f"the store {_shown(url)} cannot be made ({error.strerror})",
-                then="Its folder has to be writable for this user",
-            ) from None
 
 
 def _bring_up(connection: sa.Connection, *begin: str) -> None:
@@ -319,7 +216,7 @@ def _bring_up(connection: sa.Connection, *begin: str) -> None:
         found = _version(connection)  # another process may have been faster
         if found > len(STEPS):
             raise StoreError(
-                f"the store {_shown(connection.engine.url)} has tables of version {found}, "
+                f"the store {shown(connection.engine.url)} has tables of version {found}, "
                 f"and this release of trihop knows version {len(STEPS)}",
                 then="Upgrade trihop; nothing was changed",
             )

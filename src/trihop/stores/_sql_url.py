@@ -1,0 +1,68 @@
+"""The URL of a database: which can be a store, how it is shown, and the file that one stands for."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from trihop._redact import redact_url
+from trihop.stores import StoreError
+
+
+def parsed(url: str) -> sa.URL:
+    """The URL of a database that the store can live in.
+
+    Raises:
+        ValueError: It is none; the message shows no password.
+        ImportError: Its driver is not installed.
+    """
+    try:
+        found = sa.make_url(url)
+    except exc.ArgumentError:
+        raise ValueError(f"{shown(url)!r} is no URL of a database: write sqlite:///operations.db") from None
+    kind = found.get_backend_name()
+    if kind == "sqlite":
+        if not found.database or found.database == ":memory:":
+            raise ValueError("a database in memory ends with its connection: use MemoryStore()")
+        # Absolute, for a process that changes its folder later, as a daemon does.
+        return found if found.database.startswith("file:") else found.set(database=str(Path(found.database).absolute()))
+    if kind != "postgresql":
+        raise ValueError(f"{shown(url)!r}: a store is a SQLite file (sqlite:///…) or PostgreSQL (postgresql://…)")
+    if found.drivername == "postgresql":
+        drivers = [name for name in ("psycopg", "psycopg2") if find_spec(name) is not None]
+        if not drivers:
+            raise ImportError("PostgreSQL needs a driver: pip install 'trihop[postgresql]'")
+        found = found.set(drivername=f"postgresql+{drivers[0]}")
+    return found
+
+
+def shown(url: str | sa.URL) -> str:
+    """The URL as it may be written down: without user, password and options."""
+    if isinstance(url, str):
+        return redact_url(url)
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{url.database}"
+    return redact_url(url.set(query={}).render_as_string())
+
+
+def create_private(url: sa.URL) -> None:
+    """Make the file, for its owner alone; SQLite gives what it puts beside the same mode."""
+    database = str(url.database)
+    if database.startswith("file:"):
+        if "mode" in url.query:
+            return
+        database = urlsplit(database).path
+    path = Path(database)
+    if not path.exists() and path.parent.is_dir():
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"the store {shown(url)} cannot be made ({error.strerror})",
+                then="Its folder has to be writable for this user",
+            ) from None
