@@ -7,14 +7,13 @@ import logging
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import requests
 from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 
 from security import canaries
-from security.canaries import assert_silent, carry
+from security.canaries import assert_silent
 from security.scenarios import ACCEPTED, ACME, FILE, SCENARIOS, World, body
 from trihop import (
     Accepted,
@@ -31,26 +30,12 @@ from trihop import (
     TrihopError,
     operation,
 )
-from trihop.testing import ScriptedServer, SpanLog, VirtualClock
+from trihop.testing import SpanLog, VirtualClock
 
 CARRIED = ("session", "basic", "userinfo", "netrc", "netrc default", "oauth")
 
 # The caller's own exceptions reach the caller as they are; what is written down of them is ours.
 OWN = frozenset({requests.HTTPError, requests.ConnectionError, RuntimeError})
-
-
-@pytest.fixture
-def world(
-    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
-    """Servers and a session that carries one kind of credentials."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    with requests.Session() as plain, ScriptedServer(clock=clock) as server, ScriptedServer(clock=clock) as foreign:
-        session = carry(request.param, plain, tmp_path / "netrc", monkeypatch)
-        yield World(server, foreign, session, clock, tmp_path, request.param, monkeypatch)
-        session.close()
 
 
 @pytest.mark.parametrize("world", CARRIED, indirect=True)
