@@ -171,8 +171,7 @@ def _send(
         return inner(session, request, **arguments)
     watch = found.watch
     outer = around if around is not None and around.watch is watch else None
-    if outer is None:
-        watch.run.check_deadline()
+    watch.run.check_deadline()
     handling = _Handling(watch, request)
     if not unheard:
         quietly(_add_trace_headers, handling, outer)
@@ -185,10 +184,9 @@ def _send(
             response = inner(session, request, **arguments)
     except DeadlineCut as cut:
         sent.cut, sent.error_type = cut, "deadline"
-        if outer is not None:
-            raise
     except Exception as error:
-        sent.error_type = error_type_of(error)
+        # What failed in a redirect was answered itself.
+        sent.error_type = None if handling.within else error_type_of(error)
         raise
     else:
         sent.response = response
