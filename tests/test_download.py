@@ -722,6 +722,17 @@ def test_a_next_page_may_be_a_call(export, server):
     ]
 
 
+def test_the_next_page_may_be_named_by_a_link(export, server):
+    """`Link: rel="next"` (RFC 8288), relative like any other reference."""
+
+    def by_link(reply, result):
+        return Content(next=reply.links.get("next", {}).get("url"))
+
+    first = Reply(200, content=b"1\n", headers={"Link": '<?page=2>; rel="next", </>; rel="index"'})
+    assert export(first, b"2\n", surface=by_link).content == b"1\n2\n"
+    assert paths(server) == ["/files/1", "/files/1?page=2"]
+
+
 def test_a_page_that_names_itself_is_told(export, server):
     """A surface that gives the same page for ever is at fault, and the download ends."""
     with pytest.raises(SurfaceError, match="names the same page as its next one"):
@@ -934,3 +945,19 @@ def test_progress_of_a_download_is_told(export, server, clock):
 
     told = [event for event in events if event.kind == "downloading"]
     assert [(event.bytes_done, event.bytes_total, event.hop) for event in told] == [(12, 12, "download")]
+
+
+def test_no_size_is_told_twice(export, server, clock):
+    """A size that was told while the last piece came is not told again at the end."""
+    events = []
+
+    def drip(connection, call):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n")
+        clock.advance(10)
+        connection.sendall(CSV.content)
+
+    server.script(accepted(), done(result_url="/files/1"), drip)
+    with operation("export", deadline=60, clock=clock, on_event=events.append) as op:
+        op.run("POST", f"{server.url}jobs")
+
+    assert [(event.bytes_done, event.elapsed) for event in events if event.kind == "downloading"] == [(12, 11.0)]
