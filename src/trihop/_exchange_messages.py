@@ -49,14 +49,13 @@ def send(original: _Function) -> _Function:
             exchange.phase = "connect"
             conn.connect()
             exchange.phase = "headers"
-        sock = conn.sock.behind if isinstance(conn.sock, _StandIn) else conn.sock
         if exchange.unsent and exchange.phase == "headers":
             exchange.left()
             exchange.unsent = False
             exchange.sent = True
             exchange.requests += 1
-        if isinstance(sock, (socket.socket, SSLTransport)):
-            with Limit(sock, exchange):  # `sendall` takes it as the limit of all it sends together
+        if isinstance(conn.sock, (socket.socket, SSLTransport)):
+            with Limit(conn.sock, exchange):  # `sendall` takes it as the limit of all it sends together
                 original(conn, data)
         else:
             original(conn, data)
@@ -130,23 +129,23 @@ class _StandIn:
     So the response is of whatever class it would have been.
     """
 
-    __slots__ = ("_conn", "_exchange", "_reader", "behind")
+    __slots__ = ("_conn", "_exchange", "_reader", "_sock")
 
     def __init__(self, conn: Any, exchange: Exchange) -> None:
         self._conn = conn
         self._exchange = exchange
         self._reader: Reader | None = None
-        self.behind = conn.sock
+        self._sock = conn.sock
 
     def __enter__(self) -> None:
-        if isinstance(self.behind, (socket.socket, SSLTransport)):
+        if isinstance(self._sock, (socket.socket, SSLTransport)):
             self._conn.sock = self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._conn.sock is self:
-            self._conn.sock = self.behind
+            self._conn.sock = self._sock
         reader = self._reader
         if reader is not None:
             if reader.began and self._exchange.phase == "headers":
@@ -155,7 +154,7 @@ class _StandIn:
                 reader.close()  # in a tunnel, http.client of Python 3.10 forgets to
 
     def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
-        sock, exchange = self.behind, self._exchange
+        sock, exchange = self._sock, self._exchange
         if isinstance(sock, SSLTransport):
             receive, counted = partial(_receive_within, exchange, sock.recv_into), sock.socket
         else:
@@ -165,7 +164,7 @@ class _StandIn:
         return io.BufferedReader(self._reader)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.behind, name)
+        return getattr(self._sock, name)
 
 
 def _receive_within(exchange: Exchange, receive: _Function, buffer: memoryview) -> int:

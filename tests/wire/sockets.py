@@ -30,15 +30,31 @@ def until(seconds: float) -> Callable[[], float]:
 
 
 @contextlib.contextmanager
-def expect_cut(phase: str, *, after: float = 0.25, exact_url: str | None = None) -> Iterator[Exchange]:
-    """The block is cut in that phase, at that time and no more than a tenth of a second later."""
-    begun_s = CLOCK.monotonic()
-    exchange = Exchange(until(after), exact_url=exact_url)
-    with pytest.raises(DeadlineCut) as cut, bounded(exchange):
-        yield exchange
-    took_s = CLOCK.monotonic() - begun_s
+def cut_on_time(exchange: Exchange, phase: str) -> Iterator[None]:
+    """The block is cut in that phase when the deadline strikes, at most a tenth of a second later than a sleep ends."""
+    woke_at_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal woke_at_s
+        threading.Event().wait(seconds)
+        woke_at_s = exchange.remaining()
+
+    sleeper = threading.Thread(target=sleep, args=(max(exchange.remaining(), 0.0),))
+    sleeper.start()
+    with pytest.raises(DeadlineCut) as cut:
+        yield
+    left = exchange.remaining()
+    sleeper.join()
     assert cut.value.phase == phase
-    assert after - 0.02 <= took_s <= after + OVERSHOOT_S
+    assert min(woke_at_s, 0.0) - OVERSHOOT_S <= left <= 0.0
+
+
+@contextlib.contextmanager
+def expect_cut(phase: str, *, after: float = 0.25) -> Iterator[Exchange]:
+    """The block is an exchange that is cut in that phase, after so many seconds."""
+    exchange = Exchange(until(after))
+    with cut_on_time(exchange, phase), bounded(exchange):
+        yield exchange
 
 
 def pool_of(adapter: HTTPAdapter) -> HTTPConnectionPool:
