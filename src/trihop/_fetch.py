@@ -16,7 +16,7 @@ from trihop._digests import Digest
 from trihop._download import Download
 from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, StatusUnavailable, SurfaceError
 from trihop._hops import said, shown, try_later
-from trihop._links import expires_at, without_signature
+from trihop._links import expires_at, unsent_headers, without_signature
 from trihop._network import BROKEN
 from trihop._pacing import Pause, RetryPolicy, next_pause
 from trihop._page import Page
@@ -384,6 +384,9 @@ class Fetch:
         run = self.run
         error = None if sent is None or sent.reply is None or sent.error_type is not None else _said_quietly(sent)
         run.error_said(error)
+        request = None if sent is None or sent.response is None else sent.response.request
+        unsent = [] if request is None else unsent_headers(request.url or "", request.headers)
+        why += f"; its link was signed with {', '.join(unsent)}, which only its maker can send" if unsent else ""
         return run.error(
             ResultUnavailable,
             f"the result {self.name!r} cannot be fetched: {why}{run.quoted(error)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
 from trihop._redact import is_signed
@@ -53,3 +54,15 @@ def without_signature(url: str) -> str:
     """
     url = url.partition("#")[0]
     return url.partition("?")[0] if is_signed(url) else url
+
+
+def unsent_headers(url: str, sent: Iterable[str]) -> list[str]:
+    """Header fields that a link was signed together with and a request lacks: without them it is refused.
+
+    >>> unsent_headers("https://b.example/k?X-Amz-SignedHeaders=host%3Btraceparent&X-Amz-Signature=ab", ["Accept"])
+    ['traceparent']
+    """
+    query = {name.lower(): value for name, value in parse_qsl(url.partition("#")[0].partition("?")[2])}
+    signed = next((query[name] for vendor in _VENDORS if (name := f"x-{vendor}-signedheaders") in query), "")
+    there = {"host", *(name.lower() for name in sent)}
+    return [name for name in signed.lower().split(";") if name and name not in there]

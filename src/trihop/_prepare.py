@@ -18,6 +18,7 @@ import requests
 from requests.cookies import RequestsCookieJar
 
 from trihop._origin import Trusted, origin_of
+from trihop._redact import is_signed
 from trihop._secrets import CREDENTIAL_NAME, Secrets
 from trihop._values import Call
 
@@ -154,6 +155,8 @@ class Preparing:
         Raises:
             ValueError, TypeError: It cannot be prepared.
         """
+        if headers is not None and is_signed(call.url):
+            headers = None  # a signature may cover the headers
         kept = self._kept
         if kept is None or not repeat or kept.call != call or kept.made_from != self._made_from(self.options):
             origin_of(call.url)  # what is not clearly one is never sent

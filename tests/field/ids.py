@@ -103,5 +103,14 @@ rng-05-if-range-lost-on-retry range_resume https://github.com/huggingface/huggin
 exp-01-six-hours presigned_expiry https://github.com/snowflakedb/snowflake-jdbc/issues/2023
 exp-03-any-403-is-expiry presigned_expiry https://github.com/Sage-Bionetworks/synapsePythonClient/pull/371
 exp-05-stampede presigned_expiry https://github.com/mem9-ai/drive9/issues/138
+otel-01-double-http-spans otel_double https://github.com/Azure/azure-sdk-for-python/issues/19573
+otel-03-retries-redirects-unseen otel_double https://github.com/open-telemetry/opentelemetry-python-contrib/issues/2000
+otel-04-no-propagation-switch otel_propagation https://github.com/open-telemetry/opentelemetry-python-contrib/issues/344
+otel-06-traceparent-breaks-signature otel_propagation https://github.com/open-telemetry/opentelemetry-go-contrib/issues/3368
+otel-08-thread-pool-context otel_context https://github.com/open-telemetry/opentelemetry-python-contrib/issues/1009
+otel-10-lro-scopes otel_context https://github.com/Azure/autorest.csharp/issues/2136
+otel-11-fork-batch-processor otel_exit_fork https://github.com/open-telemetry/opentelemetry-python/issues/1567
+otel-13-celery-recycle otel_exit_fork https://github.com/open-telemetry/opentelemetry-python-contrib/issues/4916
+otel-15-exit-hang otel_exit_fork https://github.com/PostHog/posthog/pull/70964
 """.splitlines()
 )
