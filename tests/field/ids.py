@@ -112,5 +112,13 @@ otel-10-lro-scopes otel_context https://github.com/Azure/autorest.csharp/issues/
 otel-11-fork-batch-processor otel_exit_fork https://github.com/open-telemetry/opentelemetry-python/issues/1567
 otel-13-celery-recycle otel_exit_fork https://github.com/open-telemetry/opentelemetry-python-contrib/issues/4916
 otel-15-exit-hang otel_exit_fork https://github.com/PostHog/posthog/pull/70964
+cxl-01-ctrl-c-orphan cancel_orphan https://github.com/Burla-Cloud/burla/issues/192
+cxl-03-on-kill-not-called cancel_orphan https://github.com/apache/airflow/issues/36090
+dup-05-worker-restart-runs-twice durability https://github.com/apache/airflow/pull/4083
+dup-07-resume-mixin durability https://github.com/apache/airflow/pull/67118
+dup-09-token-cannot-serialise durability https://github.com/Azure/azure-sdk-for-python/issues/38713
+dup-12-crash-window-recomputed-id durability https://github.com/apache/airflow/pull/69542
+otel-16-invisible-until-end otel_inflight https://github.com/open-telemetry/opentelemetry-python-contrib/issues/3564
+otel-20-body-time-missing otel_inflight https://github.com/open-telemetry/opentelemetry-python-contrib/issues/1908
 """.splitlines()
 )
