@@ -263,6 +263,16 @@ class StoreSuite:
 
         assert store.claim_due(holder="two", lease_s=60, limit=10) == []
 
+    def test_a_wake_is_over_when_the_next_holder_comes(self, store: Store) -> None:
+        """Whoever claims after it polls after it."""
+        first = store.begin(record(), key="nightly", holder="one", lease_s=60)
+        store.wake(key="nightly")
+        store.release(first)
+        (second,) = store.claim_due(holder="two", lease_s=60, limit=10)
+        store.save(second, record(polls=1), due_in_s=1000, release=True)
+
+        assert store.claim_due(holder="three", lease_s=60, limit=10) == []
+
     def test_a_wake_does_not_put_off_what_is_overdue(self, store: Store, shelf: Shelf) -> None:
         """It keeps its place in the line."""
         for key in ("woken", "other"):

@@ -220,11 +220,15 @@ def test_a_store_goes_on_in_both_processes_after_a_fork(shelf: InFile) -> None:
         shelf,
         """
 claim = store.begin({"version": 1, "name": "export"}, key="nightly", holder="one", lease_s=60)
-with store._database._open._turn, store._database._opening:
-    child = os.fork()
+locks = store._database._open._turn, store._database._opening
+for lock in locks:
+    lock.acquire()
+child = os.fork()
 if child == 0:
     store.save(claim, {"version": 1, "name": "by the child"})
     os._exit(0)
+for lock in locks:
+    lock.release()
 status = os.waitpid(child, 0)[1]
 seen = store.get("nightly").record["name"]
 store.save(claim, {"version": 1, "name": "by the parent"})
@@ -458,10 +462,11 @@ def test_a_step_that_fails_changes_nothing(shelf: InFile, monkeypatch: pytest.Mo
 
 
 class Commits:
-    """Counts the transactions of a store, and can hold the first one up until others wait behind it."""
+    """Counts the transactions of a store, can hold the first one up until others wait behind it, and interrupt one."""
 
     def __init__(self, store: SQLStore, *, waiting: int = 0) -> None:
         self.count = 0
+        self.interrupted = 0
         self.file: Any = store._database._open
         self._waiting = waiting
         self._transaction = self.file._transaction
@@ -474,6 +479,8 @@ class Commits:
             tries += 1
             assert tries < 30_000, "the others did not come"
             threading.Event().wait(0.001)
+        if self.count == self.interrupted:
+            raise KeyboardInterrupt
         return self._transaction(turns)
 
 
@@ -486,6 +493,39 @@ def test_those_who_wait_for_a_commit_are_written_together(shelf: InFile) -> None
 
     assert commits.count == 2
     assert {stored.key: stored.record["polls"] for stored in store.list()} == {f"{n}": n for n in range(8)}
+
+
+def test_those_who_wait_are_written_though_one_is_interrupted(shelf: InFile) -> None:
+    """Ctrl-C in the thread that had their turns in hand."""
+    store = shelf.open()
+    claims = [store.begin(record(), key=f"{number}", holder="one", lease_s=60) for number in range(6)]
+    commits = Commits(store, waiting=5)
+    commits.interrupted = 2
+
+    def save(number: int) -> bool:
+        try:
+            store.save(claims[number], record(polls=number))
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    done = at_once(6, save)
+    polls = {stored.key: stored.record.get("polls") for stored in store.list()}
+
+    assert done.count(False) == 1
+    assert polls == {f"{number}": number if saved else None for number, saved in enumerate(done)}
+
+
+def test_ended_operations_are_in_no_index(shelf: InFile) -> None:
+    """However many there are, the scheduler's indexes are as large as what is open."""
+    store = shelf.open()
+    claim = store.begin(record(job_id="b41f", deadline_at=9e9), key="nightly", holder="one", lease_s=60)
+    store.save(claim, record(job_id="b41f", deadline_at=9e9), ended=True, due_in_s=5, release=True)
+    connection = direct(shelf)
+    columns = connection.execute("SELECT claimable_at, job_id, deadline_at FROM trihop_operations").fetchall()
+    connection.close()
+
+    assert columns == [(None, None, None)]
 
 
 def test_one_that_fails_spoils_no_other(shelf: InFile) -> None:
