@@ -10,8 +10,12 @@ from functools import lru_cache
 
 def new_holder() -> str:
     """A name for one visit of this process: host, process, when that began, where its numbers count, and a nonce."""
-    pid = os.getpid()
-    return f"{platform.node() or 'host'}/{pid}/{_began(pid)}/{_space()}/{uuid.uuid4().hex[:8]}"
+    return f"{_process(os.getpid())}/{uuid.uuid4().hex[:8]}"
+
+
+@lru_cache(maxsize=1)
+def _process(pid: int) -> str:
+    return f"{platform.node() or 'host'}/{pid}/{_began(pid)}/{_space()}"
 
 
 def told(holder: str) -> str:
