@@ -78,11 +78,25 @@ def test_postgresql_goes_by_its_own_clock(clock: Any) -> None:
         SQLStore("postgresql://db/x", clock=clock)
 
 
-def test_postgresql_without_a_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A URL that names no driver takes whichever is there, and here is none."""
+@pytest.mark.parametrize(
+    ("url", "missing"),
+    [("postgresql://db/x", "psycopg"), ("postgresql+psycopg2://db/x", "psycopg2")],
+    ids=["no driver named", "a driver named"],
+)
+def test_postgresql_without_a_driver_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, url: str, missing: str
+) -> None:
+    """When the store is made, not in the middle of an operation."""
     monkeypatch.setattr(_sql_url, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install 'trihop\[postgresql\]'"):
-        SQLStore("postgresql://db/x")
+    with pytest.raises(ModuleNotFoundError, match=rf"^{missing} is not installed: pip install 'trihop\[postgresql\]'$"):
+        SQLStore(url)
+
+
+def test_postgresql_takes_the_driver_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the URL names none."""
+    monkeypatch.setattr(_sql_url, "find_spec", lambda name: name if name == "psycopg2" else None)
+
+    assert repr(SQLStore("postgresql+psycopg2://db/x")) == repr(SQLStore("postgresql://db/x"))
 
 
 def test_a_password_is_never_shown() -> None:

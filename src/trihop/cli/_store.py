@@ -74,7 +74,8 @@ def opened(store_url: str | None, worker: Worker | None = None) -> Iterator[Stor
         except ValueError as wrong:
             raise click.UsageError(str(wrong)) from None
         except ModuleNotFoundError as missing:
-            raise click.ClickException(f"this store needs {missing.name}: pip install 'trihop[sql]'") from None
+            extra = "sql" if missing.name == "sqlalchemy" else "postgresql"
+            raise click.ClickException(f"this store needs {missing.name}: pip install 'trihop[{extra}]'") from None
         try:
             yield store
         finally:

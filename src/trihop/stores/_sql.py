@@ -38,7 +38,7 @@ class SQLStore:
 
     Raises:
         ValueError: The URL is none of these, or a clock is given for PostgreSQL.
-        ImportError: The database's driver is not installed.
+        ModuleNotFoundError: The database's driver is not installed.
     """
 
     def __init__(self, url: str, *, lease: float = 60.0, clock: Clock | None = None) -> None:

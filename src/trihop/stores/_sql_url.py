@@ -19,7 +19,7 @@ def parsed(url: str) -> sa.URL:
 
     Raises:
         ValueError: It is none; the message shows no password.
-        ImportError: Its driver is not installed.
+        ModuleNotFoundError: Its driver is not installed.
     """
     try:
         found = sa.make_url(url)
@@ -33,12 +33,12 @@ def parsed(url: str) -> sa.URL:
         return found if found.database.startswith("file:") else found.set(database=str(Path(found.database).absolute()))
     if kind != "postgresql":
         raise ValueError(f"{shown(url)!r}: a store is a SQLite file (sqlite:///…) or PostgreSQL (postgresql://…)")
-    if found.drivername == "postgresql":
-        drivers = [name for name in ("psycopg", "psycopg2") if find_spec(name) is not None]
-        if not drivers:
-            raise ImportError("PostgreSQL needs a driver: pip install 'trihop[postgresql]'")
-        found = found.set(drivername=f"postgresql+{drivers[0]}")
-    return found
+    _, _, named = found.drivername.partition("+")
+    for driver in [named] if named else ["psycopg", "psycopg2"]:
+        if find_spec(driver) is not None:
+            return found.set(drivername=f"postgresql+{driver}")
+    advice = "pip install 'trihop[postgresql]'"
+    raise ModuleNotFoundError(f"{named or 'psycopg'} is not installed: {advice}", name=named or "psycopg")
 
 
 def shown(url: str | sa.URL) -> str:
