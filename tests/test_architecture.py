@@ -17,12 +17,24 @@ SOURCE = Path(trihop.__file__).parent
 # the world, then the run of an operation, then the ways in.
 ORDER = [
     *("_version", "_semconv", "_forks", "_arguments"),
-    *("_redact", "_links", "_ranges", "_digests", "_secrets", "_clock", "_deadline", "_pacing", "_lines", "_bars", "_events"),
+    *(
+        "_redact",
+        "_links",
+        "_ranges",
+        "_digests",
+        "_secrets",
+        "_clock",
+        "_deadline",
+        "_pacing",
+        "_lines",
+        "_bars",
+        "_events",
+    ),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
     *("_hops", "_record", "_errors", "_saved"),
     *("_fold", "_reserved", "_tracing", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
-    *("_prepare", "_session", "_download", "_body", "_sinks", "_holder", "_heartbeat", "_durable"),
+    *("_straight", "_prepare", "_session", "_download", "_body", "_moving", "_sinks", "_holder", "_heartbeat", "_durable"),
     *(
         "_run",
         "_poll",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import http.client
 import io
+import socket
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import requests
 
 from trihop._network import BodyTruncated, check_length
+
+Move = Callable[[int, int], int]
 
 CHUNK_BYTES = 256 * 1024
 GZIP = frozenset({"gzip", "x-gzip"})
@@ -20,10 +23,15 @@ _UNPACK = zlib.MAX_WBITS | 16
 _A_TRICKLE = 8 * 1024
 
 
-def on_the_wire(response: requests.Response) -> Iterator[memoryview | bytes]:
+def on_the_wire(response: requests.Response, move: Move | None = None) -> Iterator[memoryview | bytes]:
     """The body as it was sent, its length checked at the end.
 
     A piece is good until the next one is asked for: it is a view of a buffer that is used again.
+
+    Args:
+        response: Its body unread.
+        move: Moves at most so many bytes from a socket to where they belong, if nobody
+            here has to see them; how many it moved. Each time an empty piece is yielded.
 
     Raises:
         requests.RequestException, OSError, urllib3 errors: It broke off; the pieces before are all that came.
@@ -32,7 +40,7 @@ def on_the_wire(response: requests.Response) -> Iterator[memoryview | bytes]:
     raw = response.raw
     source = getattr(raw, "_fp", None)
     if _is_plain(raw, source):
-        yield from _received(raw, source)
+        yield from _received(raw, source, move)
     elif not hasattr(raw, "_fp_bytes_read"):  # a mock, or an adapter with a reader of its own
         yield from response.iter_content(CHUNK_BYTES)
     elif getattr(raw, "chunked", False) or not hasattr(raw, "read1"):  # urllib3 1.26 has no read1
@@ -53,7 +61,7 @@ def _is_plain(raw: Any, source: Any) -> bool:
     )
 
 
-def _received(raw: Any, source: Any) -> Iterator[memoryview]:
+def _received(raw: Any, source: Any, move: Move | None) -> Iterator[memoryview | bytes]:
     """A body of known length into one buffer, past the readers of http.client and urllib3, whose counts are kept.
 
     Each of these would make a new object of each piece; on a fast line the
@@ -63,10 +71,14 @@ def _received(raw: Any, source: Any) -> Iterator[memoryview]:
     begin = source.fp.read1(source.length if source.length < CHUNK_BYTES else CHUNK_BYTES)  # what came with the headers
     buffer[: len(begin)] = begin
     receive = source.fp.raw.readinto
+    move = move if _is_bare(source.fp.raw) else None
     filled, most, ended = len(begin), len(begin), not begin
-    counts_left = hasattr(raw, "length_remaining")
     broken: Exception | None = None
     while source.length and not ended:
+        if move is not None and not filled and (count := move(source.fp.raw.fileno(), source.length)):
+            _count(raw, source, count)
+            yield b""
+            continue
         try:
             while filled < most:
                 count = receive(buffer[filled:most])
@@ -76,10 +88,7 @@ def _received(raw: Any, source: Any) -> Iterator[memoryview]:
                     break
         except Exception as error:  # what came before it is not lost
             broken = error
-        source.length -= filled
-        raw._fp_bytes_read += filled
-        if counts_left:
-            raw.length_remaining -= filled
+        _count(raw, source, filled)
         if filled:
             yield buffer[:filled]
         if broken is not None:
@@ -88,6 +97,18 @@ def _received(raw: Any, source: Any) -> Iterator[memoryview]:
     if ended:
         return  # whoever checks the length will say so
     raw.read(1, decode_content=False)  # lets http.client see the end, and the connection go back to its pool
+
+
+def _count(raw: Any, source: Any, size_bytes: int) -> None:
+    source.length -= size_bytes
+    raw._fp_bytes_read += size_bytes
+    if hasattr(raw, "length_remaining"):  # urllib3 1.26 has it under a name of its own, and does not need it
+        raw.length_remaining -= size_bytes
+
+
+def _is_bare(reader: Any) -> bool:
+    """Whether what its socket receives is the body itself."""
+    return type(getattr(reader, "_sock", None)) is socket.socket
 
 
 def uncoded(response: requests.Response) -> Iterator[bytes]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from trihop import _semconv as semconv
-from trihop._body import GZIP, on_the_wire, uncoded, unpacked, without_first_bytes, without_first_lines
+from trihop._body import GZIP, Move, on_the_wire, uncoded, unpacked, without_first_bytes, without_first_lines
 from trihop._clock import utc
 from trihop._digests import Checks, Digest, declared_of_message, declared_of_whole
 from trihop._errors import SurfaceError
 from trihop._exchange import DeadlineCut
 from trihop._hops import DownloadOutcome, Nonsense, judge_download, shown
+from trihop._moving import NotWritten, can_move
 from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, backoff, read_hint
 from trihop._parallel import Parts, can_be_split
@@ -31,7 +32,7 @@ from trihop._ranges import (
     stray,
 )
 from trihop._session import Sent
-from trihop._sinks import Kept, Sink
+from trihop._sinks import Kept, PartFile, Sink
 from trihop._values import Call, Reply
 from trihop._verdicts import Content, Gone, LinkExpired, Pending, Transient
 
@@ -268,7 +269,7 @@ class Page:
                         self._split = False
                         self.sink.rewind(self._start_bytes)  # bytes were written to the midst of it
                         return Overrun(unusable.reason)
-                    parts = came.counted(self._body(reply, response, outcome), message)
+                    parts = came.counted(self._body(reply, response, outcome, came), message)
             parts = self._held(parts)
             broken = self._write(parts if isinstance(outcome, Rest) else self._as_wanted(reply, parts, outcome))
             if broken is None and message.wrong() is not None:
@@ -301,14 +302,33 @@ class Page:
             return BodyTooLarge()
         return None
 
-    def _body(self, reply: Reply, response: requests.Response, content: Content) -> Iterator[memoryview | bytes]:
+    def _body(
+        self, reply: Reply, response: requests.Response, content: Content, came: _Came
+    ) -> Iterator[memoryview | bytes]:
         if content.items is not None:
             return iter([b"".join(_json.dumps(item).encode() + b"\n" for item in content.items)])
         if reply.body_was_read:
             return iter([reply.content])
         if self.of.coding and self.terms.decode and self.of.coding not in GZIP:
             return uncoded(response)
-        return on_the_wire(response)
+        return on_the_wire(response, self._mover(came))
+
+    def _mover(self, came: _Came) -> Move | None:
+        """Moves bytes from the socket to the file, where nobody has to look at them on their way."""
+        sink, remaining = self.sink, self.run.courier.remaining
+        unseen = self.plain and not self.digest.wanted and not self.checks.declared
+        if not (unseen and isinstance(sink, PartFile) and can_move()):
+            return None
+
+        def move(socket_descriptor: int, most_bytes: int) -> int:
+            if remaining() <= 0.0:
+                return 0  # whoever receives says so
+            count = sink.move(socket_descriptor, most_bytes)
+            self.held_bytes += count
+            came.size_bytes += count
+            return count
+
+        return move
 
     def _as_wanted(
         self, reply: Reply, parts: Iterator[memoryview | bytes], content: Content
@@ -339,8 +359,11 @@ class Page:
                 return None
             except BROKEN as error:
                 return error
-            for take in takers:
-                take(part)
+            except NotWritten as failed:
+                raise failed.error from None
+            if part:
+                for take in takers:
+                    take(part)
             if fetch.is_too_large(sink.size_bytes):
                 return BodyTooLarge()
             fetch.expect_no_more(sink.size_bytes)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from trihop._moving import Mover, NotWritten
 from trihop._ranges import Representation
 
 _VERSION = 1
@@ -111,6 +112,7 @@ class PartFile(Sink):
         self._note = target.with_name(name + ".json")
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
         self._noted = False
+        self._mover: Mover | None = None
         size_bytes = os.fstat(descriptor).st_size
         kept = _noted(self._note) if self.shared and size_bytes else None
         if kept is not None and kept.identity == identity and size_bytes <= (kept.of.total_bytes or size_bytes):
@@ -134,6 +136,21 @@ class PartFile(Sink):
             while data:
                 written = os.pwrite(self._file.fileno(), data, offset_bytes)
                 data, offset_bytes = memoryview(data)[written:], offset_bytes + written
+
+    def move(self, socket_descriptor: int, most_bytes: int) -> int:
+        """Append what has come at a socket without looking at it; how much that was, as `Mover.move` has it.
+
+        Raises:
+            NotWritten, OSError: As there.
+        """
+        if self._mover is None:
+            self._mover = Mover(self._file)
+        try:
+            count = self._mover.move(socket_descriptor, most_bytes)
+        except NotWritten as failed:
+            raise NotWritten(self._naming(failed.error)) from None
+        self.size_bytes += count
+        return count
 
     def rewind(self, size_bytes: int) -> None:
         """Cut the file."""
@@ -168,7 +185,7 @@ class PartFile(Sink):
             os.fsync(self._file.fileno())
             self._let_go_first()
             os.replace(self.path, self.target)
-        self._file.close()
+        self._close()
         if self._noted:
             self._note.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not every system lets a folder be synced
@@ -186,7 +203,13 @@ class PartFile(Sink):
             self.path.unlink(missing_ok=True)
             if self._noted:
                 self._note.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
         self._file.close()
+        if self._mover is not None:
+            self._mover.close()
+            self._mover = None
 
     def _let_go_first(self) -> None:
         """Close the file where it could not be moved else; where it can, the lock is held until it has been."""
@@ -199,7 +222,10 @@ class PartFile(Sink):
         try:
             yield
         except OSError as error:
-            raise type(error)(error.errno, error.strerror, str(self.target)) from None
+            raise self._naming(error) from None
+
+    def _naming(self, error: OSError) -> OSError:
+        return type(error)(error.errno, error.strerror, str(self.target))
 
 
 def _own(path: Path) -> int | None:
