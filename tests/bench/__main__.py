@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.bench import download, imports, triangle
+from tests.bench import download, durable, imports, triangle
 
 if __name__ == "__main__":
     imports.report()
     triangle.report()
     download.report()
+    durable.report()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 POLLS = 5
 RESULT = b"x" * 1000
@@ -18,7 +19,7 @@ class JobServer(asyncio.Protocol):
     """POST /jobs makes a job, its fifth poll says it is done, /results/ID has 1 kB; /status is always running."""
 
     ids = itertools.count(1001)
-    polled: dict[bytes, int] = {}
+    polled: ClassVar[dict[bytes, int]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport

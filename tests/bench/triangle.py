@@ -8,11 +8,11 @@ from collections.abc import Callable
 import requests
 from opentelemetry import trace
 from opentelemetry.instrumentation.requests import RequestsInstrumentor
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-
 from tests.bench.measure import ratios
 from tests.bench.server import running
+
 from trihop import Pacing, Provider, ReadJob, ReadState, operation
 
 PAUSE_S = 0.0001
