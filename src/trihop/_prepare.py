@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlencode
 import requests
 from requests.cookies import RequestsCookieJar
 
+from trihop import _straight as straight
 from trihop._origin import Trusted, origin_of
 from trihop._redact import is_signed
 from trihop._secrets import CREDENTIAL_NAME, Secrets
@@ -171,9 +172,11 @@ class Preparing:
                 kept.made_from = made_from
                 self._kept = kept
         session = self.session if kept.with_credentials else _stranger(self.session)
-        send, prepared, settings = session.send, kept.copy(headers if kept.at_home else None), kept.settings
+        prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
         return Outgoing(
-            lambda timeout: send(prepared, timeout=timeout, allow_redirects=False, **settings), kept.exact_url, kept.url
+            lambda timeout: straight.send(session, prepared, timeout=timeout, settings=settings),
+            kept.exact_url,
+            kept.url,
         )
 
     def signs_differently(self, call: Call, refused: requests.PreparedRequest | None) -> bool:
