@@ -77,6 +77,7 @@ def _received(raw: Any, source: Any, move: Move | None) -> Iterator[memoryview |
     while source.length and not ended:
         if move is not None and not filled and (count := move(source.fp.raw.fileno(), source.length)):
             _count(raw, source, count)
+            most = min(most, source.length)  # or a receive would wait for bytes beyond the end
             yield b""
             continue
         try:
