@@ -486,7 +486,7 @@ class Visit:
             return
         self._went_on = True
         next_check_s = clock.monotonic()
-        if saved.phase == SUBMITTED and saved.next_check_at is not None:
+        if saved.phase == SUBMITTED and saved.next_check_at is not None and self.found.stopped is None:
             next_check_s += max(0.0, saved.next_check_at - self.run.now_ns() / 1e9)
         poller.go_on_from({} if found is None else found, next_check_s)
 

@@ -143,11 +143,11 @@ class Run:
         # even if somebody sets the wall clock meanwhile.
         self.started_s = clock.monotonic()
         self._anchor_ns = clock.time_ns()
-        if found is not None:
+        if visit is not None:
             # Never before what another machine wrote, whatever its clock says.
-            now_ns = max(self._anchor_ns, found.touched_ns)
-            self.started_s -= (now_ns - found.started_ns) / 1e9
-            self._anchor_ns = found.started_ns
+            now_ns = max(self._anchor_ns, visit.found.touched_ns)
+            self.started_s -= (now_ns - visit.found.started_ns) / 1e9
+            self._anchor_ns = visit.found.started_ns
         at = deadline.at()
         self.common: dict[str, Any] = {
             semconv.OPERATION_NAME: name[:64],

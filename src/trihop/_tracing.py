@@ -342,6 +342,18 @@ def _takes(function: Callable[..., Any], parameter: str) -> bool:
     return parameter in inspect.signature(function).parameters
 
 
+def observe_overdue(count: Callable[[], Mapping[str, int]]) -> None:
+    """Report how many operations of a store are past their deadline without an ending, whenever somebody collects."""
+    row = semconv.METRICS[semconv.OPERATION_OVERDUE]
+
+    def observe(_: metrics.CallbackOptions) -> list[metrics.Observation]:
+        found = quietly(count) or {}
+        return [metrics.Observation(number, {semconv.OPERATION_NAME: name[:64]}) for name, number in found.items()]
+
+    meter = metrics.get_meter(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
+    quietly(meter.create_observable_gauge, row.name, [observe], unit=row.unit, description=row.meaning)
+
+
 _instruments_of: tuple[object, Instruments | None] | None = None
 _NOBODY = ("NoOpMeterProvider", "_ProxyMeterProvider")
 

@@ -28,6 +28,7 @@ from trihop._poll import Poller, settle
 from trihop._provider import Provider
 from trihop._resume import resumed
 from trihop._saved import READY, SUBMITTED, Saved
+from trihop._tracing import observe_overdue
 from trihop._values import Ready
 from trihop._verdicts import Ending
 from trihop.stores import Claim, Store, StoreError, Taken
@@ -123,7 +124,11 @@ class Worker:
         return self._session if isinstance(self._session, requests.Session) else self._session(provider.name)
 
     def run(self) -> None:
-        """Take steps until `stop()`, or until the thread is interrupted; what is begun is finished first."""
+        """Take steps until `stop()`, or until the thread is interrupted; what is begun is finished first.
+
+        Meanwhile the metric `trihop.operation.overdue` tells of the store.
+        """
+        observe_overdue(self.store.overdue)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="trihop worker") as pool:
             free = threading.Semaphore(self.workers)
             while not self._stop.is_set():

@@ -62,8 +62,10 @@ def test_every_pair_finishes_with_one_submit_and_one_trace(tmp_path: Path, sampl
         where = f"{pair.die}, seed {SEED}"
         ids = [span["span_id"] for span in pair.spans]
         assert len(ids) == len(set(ids)), where
-        assert len({span["trace_id"] for span in pair.spans}) == 1, where
-        if sampler == "foreign":
+        assert len({span["trace_id"] for span in pair.spans}) <= 1, where
+        if sampler == "off" and not pair.traced:
+            assert pair.spans == [], where  # the second process is the first to decide, and samples nothing
+        elif sampler == "foreign":
             # The ids of a root can be reserved and not be used: at most one, and below it what there is.
             assert len(pair.roots) <= 1, where
         elif pair.terminal:

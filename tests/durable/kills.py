@@ -128,6 +128,8 @@ class Pair:
     die: str
     killed: bool
     terminal: bool
+    traced: bool
+    """Whether the first process lived to reserve the ids of a trace."""
     code: int
     said: str
     made: int
@@ -175,6 +177,7 @@ def run_pair(jobs: Jobs, folder: Path, key: str, die: str, *, keyed: bool = True
     try:
         stored = shelf.get(key)
         terminal = stored is not None and stored.ended
+        traced = stored is not None and stored.record["trace"] is not None
         second = _start({**given, "spans": str(second_spans), "sampler": sampler, "die": "never"})
         said, _ = second.communicate(timeout=_LONGEST_S)
         after = shelf.get(key)
@@ -186,6 +189,7 @@ def run_pair(jobs: Jobs, folder: Path, key: str, die: str, *, keyed: bool = True
         die,
         code == -signal.SIGKILL,
         terminal,
+        traced,
         second.returncode,
         said,
         jobs.made[key],
