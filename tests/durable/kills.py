@@ -200,10 +200,32 @@ def run_pair(jobs: Jobs, folder: Path, key: str, die: str, *, keyed: bool = True
     )
 
 
+def run_both(jobs: Jobs, folder: Path, key: str) -> tuple[list[int], list[str]]:
+    """Two processes that enter one key at once; their exit codes, and what they said."""
+    given = {"url": jobs.url, "key": key, "store": f"sqlite:///{folder}/operations.db", "keyed": True, "sampler": "on"}
+    given |= {"to": str(folder / f"{key}.bin"), "die": "wait"}
+    both = [_start({**given, "spans": str(folder / f"{number}.jsonl")}) for number in (1, 2)]
+    try:
+        for process in both:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        said = [process.communicate(timeout=_LONGEST_S)[0] for process in both]
+        return [process.returncode for process in both], said
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+
+
 def _start(given: dict[str, Any]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "durable.victim", json.dumps(given)],
         cwd=_TESTS,
+        stdin=subprocess.PIPE if given["die"] == "wait" else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from durable.kills import RESULT, run_pair, serving
+from durable.kills import RESULT, run_both, run_pair, serving
+from durable.victim import TAKEN
 
 
 @pytest.mark.parametrize("die", ["server:made", "save:2:before", "server:file"])
@@ -54,3 +55,13 @@ def test_a_foreign_tracer_goes_on_in_the_same_trace(tmp_path):
 
     assert (pair.code, pair.roots) == (0, [])
     assert len({span["trace_id"] for span in pair.spans}) == 1
+
+
+def test_two_processes_with_one_key_make_one_submit(tmp_path):
+    """One works; the other is told who does, and leaves it alone."""
+    with serving() as jobs:
+        codes, said = run_both(jobs, tmp_path, "nightly")
+
+    assert sorted(codes) == [0, TAKEN]
+    assert any("the operation with the key 'nightly' is held by process" in text for text in said)
+    assert (jobs.made["nightly"], (tmp_path / "nightly.bin").read_bytes()) == (1, RESULT)

@@ -13,9 +13,9 @@ from typing import Any
 
 import requests
 
-from trihop import Pacing, Provider, ReadJob, ReadState, SQLStore, SubmitUncertain, configure, operation
+from trihop import OperationTaken, Pacing, Provider, ReadJob, ReadState, SQLStore, SubmitUncertain, configure, operation
 
-UNCERTAIN = 3
+UNCERTAIN, TAKEN = 3, 4
 
 
 def die() -> None:
@@ -80,13 +80,15 @@ def main(given: dict[str, Any]) -> int:
     with requests.Session() as session:
         session.trust_env = False
         print("go", flush=True)
+        if kind == "wait":
+            sys.stdin.readline()
         try:
             key = given["key"]
             with operation("export", deadline=60, session=session, provider=provider, key=key, store=store) as op:
                 op.run("POST", given["url"] + "jobs", json={"key": key}, to=given["to"])
-        except SubmitUncertain as error:
+        except (SubmitUncertain, OperationTaken) as error:
             print(error, flush=True)
-            return UNCERTAIN
+            return UNCERTAIN if isinstance(error, SubmitUncertain) else TAKEN
     if kind == "end":
         die()
     return 0
