@@ -43,8 +43,11 @@ ORDER = [
         "_moving",
         "_sinks",
         "_holder",
+        "_claims",
+        "_left",
         "_heartbeat",
         "_durable",
+        "_enter",
     ),
     *(
         "_run",

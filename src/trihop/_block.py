@@ -20,7 +20,8 @@ from trihop._arguments import expect, expect_callable, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download
-from trihop._durable import Resuming, Visit, visit_of
+from trihop._durable import Visit
+from trihop._enter import Resuming, visit_of
 from trihop._errors import (
     JobPartiallyFailed,
     OperationError,
@@ -236,7 +237,7 @@ class Operation:
         self._once = dict(saved.once)
         if not visit.resumed:
             return
-        run.job, run.polls, run.progress = visit.job_found(), saved.polls, saved.progress
+        run.job, run.polls, run.progress = visit.left.job(), saved.polls, saved.progress
         if saved.submitted_at is not None:
             run.submitted_s = self._clock.monotonic() - max(0.0, run.now_ns() / 1e9 - saved.submitted_at)
         if saved.phase != BEGUN and not saved.ended:
@@ -333,7 +334,7 @@ class Operation:
         visit, digest, doubtful = run.visit, "", False
         if visit is not None:
             digest = visit.refuse_another(call, as_in_requests)
-            if (error := visit.error_found("submit")) is not None:
+            if (error := visit.left.error("submit")) is not None:
                 run.ending = error
                 raise error
             if run.job is not None and visit.saved.phase in (SUBMITTED, READY):
@@ -439,12 +440,12 @@ class Operation:
             )
         self._adopt_from(job)
         if run.visit is not None and run.visit.resumed:
-            error = run.visit.error_found("poll")
+            error = run.visit.left.error("poll")
             if error is not None and not (allow_partial and isinstance(error, JobPartiallyFailed)):
                 run.ending = error
                 run.ready = getattr(error, "ready", None)
                 raise error
-            found = run.visit.ready_found(job)
+            found = run.visit.left.ready(job)
             if found is not None and (found.complete or allow_partial):
                 run.ready = found
                 return found
@@ -483,7 +484,7 @@ class Operation:
                 "Perhaps there is a job. Run the block again, which has the payload; "
                 "or look for a job at the server, and go on with op.poll(Job(id=…)).",
             )
-        elif (error := visit.error_found("submit")) is not None:
+        elif (error := visit.left.error("submit")) is not None:
             raise error
         else:
             raise ValueError(
@@ -600,7 +601,7 @@ class Operation:
             there = self._fetched_before(visit, what, to, into)
             if there is not None:
                 return there
-            if visit.is_stale(what):
+            if visit.left.is_stale(what):
                 what = self._asked_anew(what)
         results = self._results(what)
         if isinstance(what, Ready):
@@ -638,8 +639,8 @@ class Operation:
     ) -> Download | dict[str, Download] | None:
         """What an earlier visit fetched to the same place, if it is there and unchanged."""
         if into is not None:
-            return visit.intact_folder(Path(into), [name for name, _ in named(ready.results)])
-        return visit.intact(Path(to)) if isinstance(to, (str, Path)) else None
+            return visit.left.intact_folder(Path(into), [name for name, _ in named(ready.results)])
+        return visit.left.intact(Path(to)) if isinstance(to, (str, Path)) else None
 
     def _asked_anew(self, ready: Ready) -> Ready:
         """The same results with links that are good: records keep none that are signed."""

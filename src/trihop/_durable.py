@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import math
 import threading
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from trihop import _heartbeat as heartbeat
 from trihop._clock import Clock
-from trihop._deadline import Deadline
 from trihop._download import Download
 from trihop._errors import (
-    DeadlineExceeded,
     JobCancelled,
     JobFailed,
-    JobPartiallyFailed,
     OperationTaken,
     OutcomeAmbiguous,
     SubmitRejected,
@@ -31,184 +27,31 @@ from trihop._errors import (
     SurfaceError,
     TrihopError,
 )
-from trihop._holder import new_holder, surely_dead, told
-from trihop._record import OperationRecord
+from trihop._left import Left, file_as_json
 from trihop._redact import redact_url
 from trihop._saved import (
     BEGUN,
     READY,
     SUBMITTED,
     SUBMITTING,
-    BrokenRecord,
-    NewerRecord,
     Saved,
-    data_was_at_hand,
     digest_of,
     error_as_json,
-    error_from,
     job_as_json,
-    job_from,
-    needs_asking,
     payload_of,
     ready_as_json,
-    ready_from,
 )
-from trihop._values import JSON, Call, Job, Ready, Result
-from trihop.stores import Claim, Fenced, Store, StoreError, Taken
+from trihop._values import JSON, Call, Ready
+from trihop.stores import Claim, Fenced, Store, StoreError
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
     from trihop._poll import Poller
     from trihop._run import Run
-
-Found = TypeVar("Found")
 
 PERSISTED_PAUSE_S = 5.0
 """A pause of that length is written down, so that lists show it and a wake can cut it short."""
 
 RETRY_FINISH_S = 60.0
-
-
-def begin(store: Store, blank: Saved) -> Claim:
-    """Claim the record under a key, or insert a blank one.
-
-    Raises:
-        OperationTaken: Somebody else works on it.
-        StoreError: The store cannot be used.
-    """
-    holder, lease_s = new_holder(), store.lease_s
-
-    def take() -> Claim:
-        return store.begin(blank.as_json(), key=blank.key, holder=holder, lease_s=lease_s)
-
-    return _over_the_dead(store, blank.key, blank.record(), take)
-
-
-def claim(store: Store, key: str) -> Claim | None:
-    """Claim the record under a key; None if there is none.
-
-    Raises:
-        OperationTaken: Somebody else works on it.
-        StoreError: The store cannot be used.
-    """
-    holder, lease_s = new_holder(), store.lease_s
-
-    def take() -> Claim | None:
-        return store.claim(key, holder=holder, lease_s=lease_s)
-
-    return _over_the_dead(store, key, OperationRecord("unnamed", "", key), take)
-
-
-def _over_the_dead(store: Store, key: str, record: OperationRecord, take: Callable[[], Found]) -> Found:
-    """Take it; where its holder was a process of this machine that is no more, at once, and else by the lease."""
-    for _ in range(3):
-        try:
-            return take()
-        except Taken as taken:
-            last = taken
-            if not surely_dead(taken.holder) or not store.expire(key, holder=taken.holder):
-                break
-    raise OperationTaken(
-        f"the operation with the key {key!r} is held by {told(last.holder)}",
-        record,
-        f"Wait for it to end; should it have crashed, its lease runs out in {max(0.0, last.expires_in_s):.0f} s.",
-    ) from None
-
-
-def read(key: str, record: Mapping[str, JSON], store: Store) -> Saved:
-    """The record that a store gave.
-
-    Raises:
-        StoreError: It cannot be read; it stays as it is.
-    """
-    try:
-        return Saved.from_json(record)
-    except NewerRecord as newer:
-        raise StoreError(
-            f"the record {key!r} in {store!r} cannot be read: {newer}",
-            then="Upgrade trihop here, or go on where it was written. It was left as it is.",
-        ) from None
-    except BrokenRecord as broken:
-        raise StoreError(
-            f"the record {key!r} in {store!r} cannot be read: {broken}",
-            then=f"The job, if there is one, goes on at the server. `trihop forget {key}` deletes the record.",
-        ) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resuming:
-    """How an operation is taken up by others than its own block.
-
-    Args:
-        deadline_given: Whether the caller gave a deadline, which then counts instead of the stored one.
-        claim: Ours already, as an engine's.
-        step: Whether it is one step of an engine.
-    """
-
-    deadline_given: bool = False
-    claim: Claim | None = None
-    step: bool = False
-
-
-def visit_of(
-    operation: Operation, store: Store, deadline: Deadline, resuming: Resuming | None
-) -> tuple[Visit, Deadline]:
-    """The hold on an operation's record, made if need be, and the deadline that counts.
-
-    Raises:
-        OperationTaken: Somebody else works on it.
-        LookupError: There is no record to resume.
-        StoreError: The store cannot be used, or the record not be read.
-        ValueError: The key stands for an operation of another provider.
-    """
-    clock, key = operation._clock, operation.key
-    assert key is not None
-    now_ns = clock.time_ns()
-    blank = Saved(
-        name=operation.name,
-        key=key,
-        operation_id=uuid.uuid4().hex,
-        provider=operation.provider.name,
-        started_ns=now_ns,
-        touched_ns=now_ns,
-        deadline_at=None if math.isinf(deadline.at_s) else now_ns / 1e9 + deadline.remaining(),
-        deadline_s=None if math.isinf(deadline.at_s) else deadline.duration_s,
-    )
-    if resuming is None:
-        found: Claim | None = begin(store, blank)
-    else:
-        found = resuming.claim if resuming.claim is not None else claim(store, key)
-    if found is None:
-        raise no_record(key, store)
-    try:
-        saved = read(key, found.record, store)
-        if saved.provider != blank.provider:
-            raise ValueError(
-                f"operation {saved.name!r}: the key {key!r} stands for one of the provider {saved.provider!r}, "
-                f"got {blank.provider!r}"
-            )
-    except BaseException:
-        store.release(found)
-        raise
-    step = resuming is not None and resuming.step
-    visit = Visit(store, found, saved, clock=clock, store_payload=operation._store_payload, step=step)
-    if found.fresh:
-        return visit, deadline
-    keeps = not saved.ended and not (resuming is not None and resuming.deadline_given)
-    if keeps and (step or not has_new_time(saved, now_ns / 1e9)):
-        left_s = math.inf if saved.deadline_at is None else saved.deadline_at - now_ns / 1e9
-        duration_s = math.inf if saved.deadline_s is None else saved.deadline_s
-        deadline = Deadline(clock.monotonic() + left_s, duration_s, clock)
-    else:
-        visit.saved = replace(saved, deadline_at=blank.deadline_at, deadline_s=blank.deadline_s)
-    if not step:
-        visit.saved = replace(visit.saved, segments=saved.segments + 1, stopped=None)
-    return visit, deadline
-
-
-def no_record(key: str, store: Store) -> LookupError:
-    """The error for a key that nothing is known of: never a reason to submit anew."""
-    return LookupError(f"there is no operation with the key {key!r} in {store!r}; `trihop ls` lists those there are")
 
 
 class Visit:
@@ -243,7 +86,7 @@ class Visit:
         self.fenced = False
         self.over = False
         """The ending is written: the spans may end."""
-        self._ready_told = claim.fresh
+        self.left = Left(saved, fresh=claim.fresh)
         self._went_on = False
         self._poll_found = saved.poll
         self._clock = clock
@@ -334,47 +177,6 @@ class Visit:
             }
         return story
 
-    # ---- what an earlier visit left
-
-    def job_found(self) -> Job | None:
-        """The job that is known of an earlier visit."""
-        saved = self.saved
-        if saved.phase not in (SUBMITTED, READY):
-            return None
-        job = job_from(saved.job)
-        at_once = saved.ready is not None and saved.polls == 0 and not needs_asking(saved.ready)
-        if job is not None and saved.ready is not None and at_once:
-            job = replace(job, ready=ready_from(saved.ready, job))
-        return job
-
-    def error_found(self, hop: str) -> TrihopError | None:
-        """The recorded ending, where it was this hop that met it."""
-        error = error_from(self.found)
-        if error is None or self.found.outcome is None:
-            return None
-        met_in = "submit" if self.found.outcome["hop"] == "submit" else "poll"
-        if isinstance(error, JobPartiallyFailed):
-            met_in = "poll"
-        return error if met_in == hop else None
-
-    def ready_found(self, job: Job) -> Ready | None:
-        """The recorded result, once; None where the monitor has to be asked."""
-        found = self.found
-        if self._ready_told or found.phase != READY or found.ready is None:
-            return None
-        self._ready_told = True
-        if data_was_at_hand(found.ready) or (not found.ended and needs_asking(found.ready)):
-            return None
-        return ready_from(found.ready, job)
-
-    def is_stale(self, ready: Ready) -> bool:
-        """Whether a result is known by its name alone, and its link has to be asked for."""
-        found = self.found.ready
-        if found is None or not needs_asking(found):
-            return False
-        stale = [Result(one["at"], name=one["name"]).at for one in found["results"] if one.get("again")]
-        return any(result.at in stale for result in ready.results)
-
     # ---- submit
 
     def intend(self, call: Call, as_in_requests: Mapping[str, Any], digest: str, *, keyed: bool) -> None:
@@ -451,7 +253,10 @@ class Visit:
         """Whether somebody has woken the operation since the last pause was written."""
         if self.due_in_s is None:
             return False
-        stored = self.store.get(self.claim.key)
+        try:
+            stored = self.store.get(self.claim.key)
+        except StoreError:  # the next write will say so; a pause is not the place to end at
+            return False
         return stored is not None and stored.due_in_s is not None and stored.due_in_s <= 0
 
     def job_over(self, ready: Ready) -> None:
@@ -497,24 +302,11 @@ class Visit:
         if self.saved.phase != READY:
             return
         folder = None if into is None else str(into.absolute())
-        found = [_as_json(name, folder) for name in downloads]
+        found = [file_as_json(download, folder) for download in downloads]
         places = [(one["path"], one["name"]) for one in found]
         others = [one for one in self.saved.files if (one["path"], one["name"]) not in places]
         self.saved = replace(self.saved, files=[*others, *found])
         self.end(self.run.ending)
-
-    def intact(self, path: Path) -> Download | None:
-        """The file that an earlier visit fetched, if it is there and unchanged."""
-        found = next((one for one in self.saved.files if one["path"] == str(path.absolute())), None)
-        return None if found is None else _download_of(found)
-
-    def intact_folder(self, folder: Path, names: list[str]) -> dict[str, Download] | None:
-        """The files that an earlier visit fetched into a folder, if all are there and unchanged."""
-        by_name = {one["name"]: one for one in self.saved.files if one["into"] == str(folder.absolute())}
-        found = {name: _download_of(by_name[name]) for name in names if name in by_name}
-        if len(found) < len(names) or not found or None in found.values():
-            return None
-        return {name: download for name, download in found.items() if download is not None}
 
     # ---- endings
 
@@ -608,47 +400,3 @@ def _is_an_end(error: BaseException, saved: Saved) -> bool:
             return saved.phase == SUBMITTING and saved.submit is not None and not saved.submit["keyed"]
         case _:
             return False
-
-
-def has_new_time(saved: Saved, now: float) -> bool:
-    """Whether a new visit counts its own deadline: the last one stopped for lack of time or budget, or it is past."""
-    if saved.stopped in (DeadlineExceeded.__name__, "PollBudgetExhausted", "PollErrorsExhausted"):
-        return True
-    return saved.deadline_at is not None and saved.deadline_at <= now
-
-
-def _as_json(download: Download, into: str | None) -> dict[str, JSON]:
-    path = download.path
-    return {
-        "name": download.name,
-        "path": None if path is None else str(path.absolute()),
-        "size_bytes": download.size_bytes,
-        "sha256": download.sha256,
-        "content_type": download.content_type,
-        "content_encoding": download.content_encoding,
-        "parts": download.parts,
-        "mtime_ns": None if path is None else path.stat().st_mtime_ns,
-        "into": into,
-    }
-
-
-def _download_of(found: Mapping[str, JSON]) -> Download | None:
-    if found["path"] is None:
-        return None
-    path = Path(found["path"])
-    try:
-        there = path.stat()
-    except OSError:
-        return None
-    if there.st_size != found["size_bytes"] or there.st_mtime_ns != found["mtime_ns"]:
-        return None
-    return Download(
-        found["name"],
-        path,
-        found["size_bytes"],
-        found["sha256"],
-        found["content_type"],
-        found["parts"],
-        0,
-        found["content_encoding"],
-    )

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 import requests
 
 from trihop._arguments import expect, expect_callable, told
+from trihop._claims import no_record, read
 from trihop._clock import Clock
 from trihop._deadline import DeadlineSpec
-from trihop._durable import Resuming, Visit, no_record, read
+from trihop._durable import Visit
+from trihop._enter import Resuming
 from trihop._errors import OperationTaken, TrihopError
 from trihop._events import Event
 from trihop._holder import new_holder

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from trihop import SQLStore, Store, StoreError, TrihopError, Worker
-from trihop._durable import read
+from trihop._claims import read
 from trihop._holder import told as told_holder
 from trihop._saved import SUBMITTED, SUBMITTING, Saved
 from trihop.stores import Stored, Taken
