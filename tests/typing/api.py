@@ -35,6 +35,7 @@ from trihop import (
     JobPartiallyFailed,
     LinkExpired,
     LongPoll,
+    MemoryStore,
     Operation,
     OperationError,
     OutcomeAmbiguous,
@@ -52,21 +53,46 @@ from trihop import (
     Reply,
     Result,
     RetryPolicy,
+    SQLStore,
+    Store,
     SubmitRejected,
     SubmitVerdict,
     Succeeded,
     SurfaceError,
     Transient,
     TrihopError,
+    Worker,
     accepts,
     header,
     operation,
+    resume,
     show,
     text,
+    wake,
     xml,
 )
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, VirtualClock, check_provider
+
+
+def outliving(session: requests.Session, store: Store, to: Path) -> None:
+    """Records that outlive the process."""
+    with operation("export", deadline=None, session=session, key="k", store=store, store_payload=True) as op:
+        assert_type(op.once("upload", lambda: {"etag": "e1"}), dict[str, str])
+    with resume("k", store=store, session=session, provider=generic.ACCEPTED, deadline=60) as op:
+        assert_type(op, Operation)
+    assert_type(wake(store, job_id="7"), bool)
+
+    def finish(op: Operation, ready: Ready) -> None:
+        op.download(ready, to=to)
+
+    worker = Worker(store, session=session, finish=finish, providers=[generic.ACCEPTED], workers=2)
+    Worker(MemoryStore(), session=lambda name: session, finish=finish)
+    assert_type(worker.step("k"), float | None)
+    assert_type(worker.run(), None)
+    SQLStore("sqlite:///jobs.db", lease=30)
+    operation("export", deadline=60, key="k", store="sqlite:///jobs.db")  # type: ignore[arg-type]
+    wake("sqlite:///jobs.db", key="k")  # type: ignore[arg-type]
 
 
 def asking(session: requests.Session, url: str, to: Path, file: IO[bytes]) -> None:
