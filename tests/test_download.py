@@ -178,12 +178,12 @@ def test_the_longest_name_a_file_may_have(export, tmp_path):
 
 def test_a_full_disk_is_an_oserror(export, tmp_path, monkeypatch):
     """It comes as it was raised, it is no network error to be tried again, and nothing is left."""
-    from trihop import _sinks
+    from trihop import _part_file
 
     def full(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_sinks.PartFile, "write", full)
+    monkeypatch.setattr(_part_file.PartFile, "write", full)
     with pytest.raises(OSError, match="No space left") as caught:
         export(CSV, to=tmp_path / "rows.csv")
 

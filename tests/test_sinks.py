@@ -11,8 +11,10 @@ import pytest
 import requests
 
 from trihop import Reply, Result, ResultCorrupt, ResultUnavailable, operation
+from trihop._part_file import PartFile
 from trihop._ranges import Representation
-from trihop._sinks import Kept, PartFile, check_target
+from trihop._sinks import Kept
+from trihop._target import check_target
 from trihop.testing import chunked
 
 OF = Representation(etag='"v1"', total_bytes=10)

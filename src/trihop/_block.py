@@ -32,7 +32,8 @@ from trihop._errors import (
     note_trace,
 )
 from trihop._events import Event
-from trihop._fetch import Fetch, Terms, fetch_into, nothing
+from trihop._fetch import Fetch, Terms
+from trihop._folder import fetch_into, nothing
 from trihop._forks import in_the_child
 from trihop._hop import HopByHand, Steps
 from trihop._hop_arguments import check_download, check_poll, check_submit
@@ -46,9 +47,9 @@ from trihop._redact import is_signed
 from trihop._run import Hop, Run
 from trihop._saved import BEGUN, READY, SUBMITTED, SUBMITTING
 from trihop._session import Courier, Timeout
-from trihop._sinks import Target, check_target
 from trihop._submit import adopted, submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
+from trihop._target import Target, check_target
 from trihop._values import Call, Job, Ready, Result, as_call, named
 from trihop._watch import Watch
 

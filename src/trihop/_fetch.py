@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json as _json
-import re
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,20 @@ from trihop._links import expires_at, unsent_headers, without_signature
 from trihop._network import BROKEN
 from trihop._pacing import Pause, RetryPolicy, next_pause
 from trihop._page import Page
+from trihop._part_file import PartFile, identity_of
 from trihop._poll import Poller, settle
 from trihop._prepare import harmless
 from trihop._ranges import Representation
 from trihop._redact import is_signed
 from trihop._run import Hop
 from trihop._session import Sent, Timeout
-from trihop._sinks import PartFile, Sink, Target, cut, identity_of, sink_for
+from trihop._sinks import Sink
 from trihop._surface import DownloadSurface
+from trihop._target import Target, sink_for
 from trihop._template import join
 from trihop._values import Call, Ready, Reply, Result, as_call
 from trihop._verdicts import Ending, Gone, LinkExpired
 
-_NOTHING = Download("result", None, 0, _memory=b"")
 _PROGRESS_EVERY_S = 0.5
 
 # A link with less left than this is not begun with, unless it is as fresh as any could be.
@@ -41,14 +41,6 @@ _RUNS_OUT_S = 5.0
 # Bytes came, and not those that belong there.
 _DO_NOT_ADD_UP = frozenset(
     {"body_truncated", "range_short", "range_mismatch", "no_content_range", "representation_changed", "digest_mismatch"}
-)
-_EXTENSIONS = (
-    ("ndjson", ".ndjson"),
-    ("jsonl", ".jsonl"),
-    ("json", ".json"),
-    ("csv", ".csv"),
-    ("parquet", ".parquet"),
-    ("xml", ".xml"),
 )
 
 
@@ -114,8 +106,12 @@ class Fetch:
             return identity_of(job.id, job.status_url, self.result.name, self.among, self.terms.decode)
         return identity_of(without_signature(call.url), call.params, self.terms.decode)
 
-    def to(self, to: Target, *, beside: set[str] | None = None) -> Download:
-        """Fetch it to its place; `beside` other files of a folder, under a name that none of them has.
+    def to(self, to: Target, *, named: Callable[[Path, str | None], Path] | None = None) -> Download:
+        """Fetch it to its place.
+
+        Args:
+            to: The place.
+            named: The path that it is to have in the end, given `to` and the content type.
 
         Raises:
             ResultUnavailable, ResultCorrupt, SurfaceError: As named.
@@ -125,8 +121,8 @@ class Fetch:
         sink = sink_for(to, self.identity)
         try:
             digest = self._verified(sink)
-            if beside is not None and isinstance(sink, PartFile):
-                sink.target = _free(sink.target, _extension(self.content_type), beside)
+            if named is not None and isinstance(sink, PartFile):
+                sink.target = named(sink.target, self.content_type)
             path, memory = sink.commit()
         except BaseException as error:
             sink.abort(keep=self.run.durable and not isinstance(error, (ResultCorrupt, ResultUnavailable)))
@@ -445,54 +441,9 @@ class Fetch:
             run.tell("downloading", bytes_done=done_bytes, bytes_total=self.expected_size)
 
 
-def fetch_into(
-    hop: Hop, poller: Poller | None, results: list[tuple[str, Result]], into: Path, terms: Terms
-) -> dict[str, Download]:
-    """Fetch several results into a folder, each under its name.
-
-    Raises:
-        As `Fetch.to`; files that were fetched before stay.
-    """
-    into.mkdir(parents=True, exist_ok=True)
-    taken: set[str] = set()
-    seen: Counter[str] = Counter()
-    found: dict[str, Download] = {}
-    for name, result in results:
-        fetch = Fetch(hop, poller, name, result, terms, among=seen[result.name])
-        seen[result.name] += 1
-        found[name] = fetch.to(into / _file_name(name), beside=taken)
-    return found
-
-
-def nothing() -> Download:
-    """What a job that left no result comes to in memory."""
-    return _NOTHING
-
-
 def _said_quietly(sent: Sent) -> Any:
     assert sent.reply is not None
     try:
         return said(sent.reply) if sent.reply.body_was_read else None
     except BROKEN:
         return None
-
-
-def _extension(content_type: str | None) -> str:
-    kind = (content_type or "").partition(";")[0].lower()
-    return next((extension for sign, extension in _EXTENSIONS if sign in kind), "")
-
-
-def _file_name(name: str) -> str:
-    """A result's name as the name of a file: no separators, not hidden, never empty."""
-    return cut(re.sub(r"[^\w.+=@ -]", "_", name).lstrip(".").strip()) or "result"
-
-
-def _free(target: Path, extension: str, taken: set[str]) -> Path:
-    """The target with an extension, and a number where its name is taken, also on disks that fold case."""
-    stem, suffix = (target.stem, target.suffix) if target.suffix else (target.name, extension)
-    name, number = stem + suffix, 1
-    while name.casefold() in taken:
-        number += 1
-        name = f"{stem}-{number}{suffix}"
-    taken.add(name.casefold())
-    return target.with_name(name)

@@ -21,6 +21,7 @@ from trihop._moving import NotWritten, can_move
 from trihop._network import BROKEN, BodyTooLarge, error_type_of
 from trihop._pacing import Hint, backoff, read_hint
 from trihop._parallel import Parts, can_be_split
+from trihop._part_file import PartFile
 from trihop._ranges import (
     Complete,
     Representation,
@@ -32,7 +33,7 @@ from trihop._ranges import (
     stray,
 )
 from trihop._session import Sent
-from trihop._sinks import Kept, PartFile, Sink
+from trihop._sinks import Kept, Sink
 from trihop._values import Call, Reply
 from trihop._verdicts import Content, Gone, LinkExpired, Pending, Transient
 

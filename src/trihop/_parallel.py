@@ -14,9 +14,9 @@ from trihop._exchange import DeadlineCut
 from trihop._hops import DownloadOutcome, judge_download
 from trihop._network import BROKEN, error_type_of
 from trihop._pacing import backoff
+from trihop._part_file import PartFile
 from trihop._ranges import Complete, Rest, Unusable, Whole, judge_rest
 from trihop._session import Sent
-from trihop._sinks import PartFile
 from trihop._values import Call
 from trihop._verdicts import Content, Gone, LinkExpired, Transient
 
