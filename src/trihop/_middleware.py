@@ -2,9 +2,9 @@
 
 `requests.Session.send` is wrapped on the class, outermost, while an operation is
 open; where another patch sits on ours by then, ours stays and lets everything
-through. A request of another thread, in no operation, costs one look at a context
-variable. What it cannot see: a mock that put its own function
-on one session, or that started inside the block and kept the original.
+through. A request in no operation then costs one look at a context variable. What
+it cannot see: a mock that put its own function on one session, or that started
+inside the block and kept the original.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
 from trihop._straight import Send, wrappers
 from trihop._streamed import received, watch_body
-from trihop._tracing import quietly, silenced, silent
+from trihop._tracing import quietly
 from trihop._watch import Watch
 
 
@@ -165,23 +165,26 @@ def _send(
     found = top.over(session)
     if found is None or not isinstance(request, requests.PreparedRequest):
         return inner(session, request, **arguments)
-    # Exporters ask for silence while they send: one with a session of its own has nothing to do with the operation.
-    unheard = silenced()
-    if unheard and found.session is not session:
-        return inner(session, request, **arguments)
     watch = found.watch
+    silence = watch.silence.around()
+    # Exporters ask for silence while they send: one with a session of its own has nothing to do with the operation.
+    if silence is None and found.session is not session:
+        return inner(session, request, **arguments)
     outer = around if around is not None and around.watch is watch else None
     watch.run.check_deadline()
     handling = _Handling(watch, request)
-    if not unheard:
+    if silence is not None:
         quietly(_add_trace_headers, handling, outer)
     monotonic = watch.run.clock.monotonic
     began_s = monotonic()
     sent = Sent(started_s=began_s, asked_s=began_s, url=request.url or "", method=request.method or "GET")
     token = current.set(handling)
     try:
-        with silent():
+        if silence is None:
             response = inner(session, request, **arguments)
+        else:
+            with silence:
+                response = inner(session, request, **arguments)
     except DeadlineCut as cut:
         sent.cut, sent.error_type = cut, "deadline"
     except Exception as error:
@@ -195,7 +198,7 @@ def _send(
         sent.duration_s = monotonic() - began_s
         if handling.trace_headers:
             _change(request.headers, remove=handling.trace_headers)
-        if not unheard:
+        if silence is not None:
             quietly(_came, handling, sent, outer)
     if sent.cut is not None:
         raise watch.exceeded(sent.cut) from None

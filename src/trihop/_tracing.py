@@ -70,7 +70,7 @@ class TraceSpan:
     """
 
     __slots__ = (
-        *("_headers", "_ids", "_inside", "_kept", "_missing", "_outside", "_pid", "_sending"),
+        *("_headers", "_ids", "_inner", "_kept", "_missing", "_outside", "_pid", "_quiet"),
         *("recording", "span", "trace_id"),
     )
 
@@ -84,8 +84,15 @@ class TraceSpan:
         self._ids = ids = quietly(span.get_span_context)
         self.trace_id = format(ids.trace_id, "032x") if ids is not None and ids.is_valid else None
         """32 hex digits, None without tracing."""
-        self._inside = trace.set_span_in_context(span)
-        self._sending = otel_context.set_value(_SUPPRESS_HTTP, True, self._inside)
+        self._inner: otel_context.Context | None = None
+        self._quiet: otel_context.Context | None = None
+
+    @property
+    def _inside(self) -> otel_context.Context:
+        """With this span as the current one; most spans never need it."""
+        if self._inner is None:
+            self._inner = trace.set_span_in_context(self.span)
+        return self._inner
 
     def child(
         self,
@@ -184,7 +191,9 @@ class TraceSpan:
 
     def sending(self) -> _Sending:
         """Keep instrumentations of the HTTP libraries silent for the block."""
-        return _Sending(self._sending)
+        if self._quiet is None:
+            self._quiet = otel_context.set_value(_SUPPRESS_HTTP, True, self._inside)
+        return _Sending(self._quiet)
 
     def headers(self) -> dict[str, str]:
         """What carries this span to the server; never baggage, whatever header a propagator keeps it in."""
@@ -201,14 +210,24 @@ def _inject(carrier: dict[str, str], context: otel_context.Context) -> None:
     propagate.inject(carrier, context)
 
 
-def silent() -> _Sending:
-    """Keep instrumentations of the HTTP libraries silent for the block, and leave all else as it is."""
-    return _Sending(otel_context.set_value(_SUPPRESS_HTTP, True))
+class Silence:
+    """Keeps instrumentations of the HTTP libraries silent, and leaves all else in the caller's context as it is.
 
+    Remembers the context it saw last: a loop sends all its requests in the same one.
+    """
 
-def silenced() -> bool:
-    """Whether everybody is asked to be silent, as exporters do while they send."""
-    return bool(otel_context.get_value(_SUPPRESS_ALL))
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: tuple[otel_context.Context, otel_context.Context | None] | None = None
+
+    def around(self) -> _Sending | None:
+        """A block to send in; None where everybody is asked to be silent, as by exporters while they send."""
+        context, seen = otel_context.get_current(), self._seen
+        if seen is None or seen[0] is not context:
+            quiet = None if context.get(_SUPPRESS_ALL) else otel_context.set_value(_SUPPRESS_HTTP, True, context)
+            self._seen = seen = (context, quiet)
+        return None if seen[1] is None else _Sending(seen[1])
 
 
 class _Sending:

@@ -25,7 +25,7 @@ from trihop._prepare import without_user
 from trihop._redact import is_signed
 from trihop._run import Hop, Run, http_attributes
 from trihop._session import Sent
-from trihop._tracing import CLIENT, TraceSpan
+from trihop._tracing import CLIENT, Silence, TraceSpan
 from trihop._values import Call, Job, Ready, Reply, as_call
 
 _MOST_PENDING = 256
@@ -53,6 +53,7 @@ class Watch:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.ended = False
+        self.silence = Silence()
         self._until_s = run.deadline.at_s
         self._monotonic = run.clock.monotonic
         self._start_over()
