@@ -432,7 +432,9 @@ class Operation:
             job_or_url = Job(status_url=url, submit_url=url, submit_method="GET")
         if job_or_url is not None and job_or_url is not run.job:
             run.job, run.submitted_s, run.submit_hint_s = job_or_url, None, None
-        if run.job is None and run.visit is not None and run.visit.resumed:
+        if run.visit is not None and run.job is not None:
+            run.visit.adopt(run.job)
+        elif run.visit is not None and run.visit.resumed:
             self._submit_from_record(run.visit)
         job = run.job
         if job is None:

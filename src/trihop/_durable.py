@@ -41,7 +41,7 @@ from trihop._saved import (
     payload_of,
     ready_as_json,
 )
-from trihop._values import JSON, Call, Ready
+from trihop._values import JSON, Call, Job, Ready
 from trihop.stores import Claim, Fenced, Store, StoreError
 
 if TYPE_CHECKING:
@@ -227,6 +227,13 @@ class Visit:
             due_in_s=hint_s if ready is None else 0.0,
         )
 
+    def adopt(self, job: Job) -> None:
+        """Take the caller's word for which job it is, where it was in doubt whether there is one."""
+        if self.saved.phase not in (BEGUN, SUBMITTING):
+            return
+        self.run.job = job
+        self.save(phase=SUBMITTED, submitted_at=self.run.now_ns() / 1e9, outcome=None, reconcile=False, due_in_s=0.0)
+
     def rejected(self) -> None:
         """There is no job, and asking anew is safe."""
         self.save(phase=BEGUN)
@@ -240,7 +247,7 @@ class Visit:
     def asked(self, pause_s: float, *, changed: bool) -> None:
         """A poll brought no ending; written where it is worth it."""
         next_check_at = self.run.now_ns() / 1e9 + pause_s
-        phase = SUBMITTED if self.saved.phase == READY and not self.saved.ended else self.saved.phase
+        phase = self.saved.phase if self.saved.ended else SUBMITTED
         if self.step:  # its end writes all there is
             self.saved = replace(self.saved, next_check_at=next_check_at, phase=phase)
             return
@@ -335,7 +342,7 @@ class Visit:
         if self.fenced:
             return False
         try:
-            return self._close(exception)
+            return self._close(exception) and not self.found.ended  # a root that has ended is not ended again
         except OperationTaken:
             return False
         except StoreError as error:
@@ -356,7 +363,7 @@ class Visit:
     def _close(self, exception: BaseException | None) -> bool:
         run, saved = self.run, self.saved
         if saved.ended:
-            return not self.found.ended  # a root that ended before this visit is not ended again
+            return True
         if run.cancelled and (exception is None or not isinstance(exception, Exception)):
             what = "the job was cancelled by its caller"
             self.end(run.error(JobCancelled, what, "Submit anew if it is still wanted.", error=None))

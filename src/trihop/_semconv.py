@@ -211,7 +211,7 @@ DOWNLOAD_LINK_REFRESHES = _count("trihop.download.link_refreshes", "{link}", "Fr
 # Segments of a durable operation, on its spans of zero length.
 SEGMENT_NUMBER = _count("trihop.segment.number", "", "Which process in turn, from one.", "segment", "D")
 SEGMENT_GAP = _double("trihop.segment.gap", "s", "For how long nobody was there.", "segment", "D")
-SEGMENT_REASON = _text("trihop.segment.reason", "Why it changed hands: lease_expired.", "segment", "D")
+SEGMENT_REASON = _text("trihop.segment.reason", "Why: lease_expired, or visited_again.", "segment", "D")
 
 # The attempt.
 ATTEMPT_NUMBER = _count("trihop.attempt.number", "", "From one, over all processes.", "attempt")

@@ -44,7 +44,7 @@ def told(pairs: list[Pair]) -> str:
     )
 
 
-@pytest.mark.parametrize("sampler", ["otlp", "off", "foreign"])
+@pytest.mark.parametrize("sampler", ["otlp", "on", "off", "foreign"])
 def test_every_pair_finishes_with_one_submit_and_one_trace(tmp_path: Path, sampler: str) -> None:
     """At a server that honours Idempotency-Key; fewer pairs with other tracers in the second process."""
     count = PAIRS if sampler == "otlp" else min(PAIRS, 12)

@@ -11,6 +11,8 @@ import pytest
 from durable.lives import ADMITTED, JOBS, KEYED, Mortal
 from trihop import (
     Budget,
+    DeadlineExceeded,
+    Job,
     OutcomeAmbiguous,
     PollErrorsExhausted,
     Reply,
@@ -19,6 +21,7 @@ from trihop import (
     SubmitRejected,
     SubmitUncertain,
     operation,
+    resume,
 )
 from trihop._holder import new_holder, surely_dead
 from trihop.testing import reset
@@ -227,3 +230,42 @@ def test_operations_without_a_store_have_no_record(server, clock, shelf):
     with operation("export", deadline=60, provider=JOBS, clock=clock, key="nightly") as op:
         op.submit("POST", server.url + "jobs")
     assert (op.resumed, shelf.list()) == (False, [])
+
+
+def test_a_job_that_was_found_by_hand_is_adopted(run, server, shelf, session, clock, spans):
+    """Whoever reconciles says which job it is; the record goes on with that, and no root is there twice."""
+    server.script(reset())
+    with pytest.raises(SubmitUncertain):
+        run()
+    server.script({"state": "running"}, {"state": "done", "result_url": "/f/1"})
+    server.on("GET", "/f/1", b"found")
+
+    with resume("nightly", store=shelf, session=session, provider=JOBS, clock=clock) as op:
+        download = op.download(op.poll(Job(id="j-7", status_url=server.url + "jobs/7")))
+
+    record = shelf.get("nightly").record
+    assert (download.content, len(spans.roots)) == (b"found", 1)
+    assert (record["job_id"], record["reconcile"], record["outcome"]["result"]) == ("j-7", False, "success")
+
+
+def test_a_job_that_is_only_polled_is_gone_on_with(nightly, server, shelf):
+    """Somebody else has submitted it; its record begins with the first poll."""
+    url = server.url + "jobs/7"
+    server.script(then_always={"state": "running"})
+    with pytest.raises(DeadlineExceeded), nightly(deadline=30) as op:
+        op.poll(url)
+
+    with nightly() as op:
+        assert op.job.status_url == url
+
+
+def test_a_process_that_is_told_to_go_leaves_the_job_running(nightly, server, shelf, caplog):
+    """SIGTERM, where the application makes SystemExit of it: the record is open, its lease is given back."""
+    server.script(admitted())
+    with pytest.raises(SystemExit), nightly() as op:
+        op.submit("POST", server.url + "jobs")
+        raise SystemExit(143)
+
+    assert "`trihop resume nightly` waits on, `trihop cancel nightly` stops it" in caplog.text
+    stored = shelf.get("nightly")
+    assert (stored.ended, stored.holder, stored.due_in_s) == (False, None, 0)
