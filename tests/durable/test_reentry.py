@@ -273,3 +273,25 @@ def test_a_job_that_is_not_where_the_client_chose_is_put_there(nightly, server, 
 
     assert put(nightly, server).submit_url == server.url + "jobs/mine"
     assert [(call.method, call.path) for call in server.calls] == [("GET", "/jobs/mine"), ("PUT", "/jobs/mine")]
+
+
+def test_a_key_that_is_still_being_worked_on_is_asked_again(run, server, shelf, clock):
+    """409 after a crash: the server has the first one still in hand (draft-ietf-httpapi-idempotency-key-header)."""
+    server.script(admitted(), Reply(409), admitted(), state("done", result_url="/f/1"))
+    server.on("GET", "/f/1", b"once")
+    assert run(provider=KEYED, store=Mortal(shelf, dies_at=2, written=False)) is None
+    clock.advance(61)
+
+    assert run(provider=KEYED).content == b"once"
+    assert len({call.headers["Idempotency-Key"] for call in submits(server)}) == 1
+
+
+def test_a_key_that_stands_for_another_request_at_the_server_is_no_refusal(run, server, shelf, clock):
+    """422 after a crash: there is something under that key, so perhaps there is a job; the record stays open."""
+    server.script(admitted(), Reply(422, {"error": "key reused"}))
+    assert run(provider=KEYED, store=Mortal(shelf, dies_at=2, written=False)) is None
+    clock.advance(61)
+
+    with pytest.raises(SubmitUncertain, match="answered HTTP 422: key reused"):
+        run(provider=KEYED)
+    assert not shelf.get("nightly").ended
