@@ -41,13 +41,13 @@ def session() -> Iterator[requests.Session]:
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The URLs that were prepared, in order."""
     urls: list[str] = []
-    prepare = requests.PreparedRequest.prepare
+    prepare = requests.PreparedRequest.prepare_headers
 
-    def counting(self: requests.PreparedRequest, *args: Any, **kwargs: Any) -> None:
-        prepare(self, *args, **kwargs)
+    def counting(self: requests.PreparedRequest, headers: Any) -> None:
+        prepare(self, headers)
         urls.append(str(self.url))
 
-    monkeypatch.setattr(requests.PreparedRequest, "prepare", counting)
+    monkeypatch.setattr(requests.PreparedRequest, "prepare_headers", counting)
     return urls
 
 

@@ -2,7 +2,7 @@
 
 A poll is prepared once and sent again as it is, where nothing that it was made
 from can have changed; on this `requests` spends half its time. What freezes
-with it between good polls: `.netrc` and, for all hops, the proxies of the
+with it, for all hops until one does not go well: `.netrc` and the proxies of the
 environment.
 """
 
@@ -16,6 +16,8 @@ from urllib.parse import unquote, urlencode
 
 import requests
 from requests.cookies import RequestsCookieJar
+from requests.sessions import merge_setting
+from requests.structures import CaseInsensitiveDict
 
 from trihop import _straight as straight
 from trihop._origin import Trusted, origin_of
@@ -38,6 +40,8 @@ _FOR_ALL_HOPS = ("auth", "proxies", "verify", "cert")
 _ARRIVES_AS_IT_IS = re.compile(
     r"https?://[a-z0-9.-]+(:\d+)?(/(?!\.)[\w.~-]*(?<!\.))*/?(\?[\w.~=&/:@!$'()*,;-]*)?", re.ASCII
 )
+
+_SLASHES_OF_AN_ORIGIN = 2
 
 
 class AsInRequests(TypedDict, total=False):
@@ -122,6 +126,7 @@ class Preparing:
         self.options: dict[str, Any] = {}
         self.secrets = Secrets(session)
         self._kept: _Kept | None = None
+        self._model: _Kept | None = None
         self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def adopt(self, as_in_requests: AsInRequests) -> None:
@@ -139,7 +144,7 @@ class Preparing:
 
     def forget(self) -> None:
         """Prepare the next request afresh: something happened that may have changed what it is made from."""
-        self._kept = self._settled = None
+        self._kept = self._model = self._settled = None
         self.secrets.look_again()
 
     def transmit(
@@ -166,11 +171,16 @@ class Preparing:
             options = {**self.options, **(body or {})}
             if with_credentials and _overridden(self.session):
                 return self._by_the_session(call, body, options, headers if at_home else None)
-            kept = self._prepare(call, at_home, with_credentials, options, body)
-            made_from = self._made_from(options) if repeat and with_credentials else None
-            if made_from is not None and isinstance(kept.prepared.body, (bytes, str, type(None))):
+            made_from = self._made_from(options) if with_credentials else None
+            kept = self._after_the_model(call, made_from) if body is None else None
+            if kept is None:
+                kept = self._prepare(call, at_home, with_credentials, options, body)
+            if made_from is not None:
                 kept.made_from = made_from
-                self._kept = kept
+                if repeat and isinstance(kept.prepared.body, (bytes, str, type(None))):
+                    self._kept = kept
+                if _may_be_a_model(kept, _asked(call, body), options):
+                    self._model = kept
         session = self.session if kept.with_credentials else _stranger(self.session)
         prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
         return Outgoing(
@@ -245,6 +255,30 @@ class Preparing:
         exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
         return _Kept(call, (), prepared, settings, exact_url, url, at_home, with_credentials)
 
+    def _after_the_model(self, call: Call, made_from: tuple[Any, ...] | None) -> _Kept | None:
+        """A GET as the session would prepare it, from the request before it to this origin; None where that differs.
+
+        The same credentials and hooks, another path and the headers of its own: the work
+        of taking a URL and the session apart is spared, and a look at `.netrc`.
+        """
+        model, session = self._model, self.session
+        if model is None or made_from is None or model.made_from != made_from or session.params:
+            return None
+        if call.method != "GET" or call.params or call.json is not None or call.data is not None:
+            return None
+        if origin_of(call.url) != origin_of(model.call.url) or not _is_as_prepared(call.url):
+            return None
+        prepared = requests.PreparedRequest()
+        vars(prepared).update(vars(model.prepared), method="GET", url=call.url, body=None, _body_position=None)
+        headers = merge_setting(call.headers, session.headers, dict_class=CaseInsensitiveDict)  # type: ignore[no-untyped-call]
+        prepared.prepare_headers(headers)
+        authorization = model.prepared.headers.get("Authorization")
+        if authorization is not None:
+            prepared.headers["Authorization"] = authorization
+        settings = self._settings(call.url, self.options, self.options.get("cert"))
+        self.secrets.learn(prepared)
+        return _Kept(call, made_from, prepared, settings, None, call.url, model.at_home, True)
+
     def _settings(self, url: str, options: dict[str, Any], cert: Any) -> dict[str, Any]:
         """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""
         session = self.session
@@ -265,7 +299,8 @@ class Preparing:
         if len(session.cookies) > 0 or options.get("cookies") or _overridden(session):
             return None
         return (
-            tuple(session.headers.items()),
+            # Past the methods of requests' own mapping, which cost as much as all the rest.
+            tuple(getattr(session.headers, "_store", session.headers).items()),
             auth,
             _frozen(session.params),
             dict(session.proxies),
@@ -319,6 +354,17 @@ def _as_asked(call: Call, arguments: Mapping[str, Any]) -> str:
     asked = requests.PreparedRequest()
     asked.prepare_url(call.url, arguments["params"])
     return asked.url or call.url
+
+
+def _may_be_a_model(kept: _Kept, asked: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether its credentials and hooks are those of any request to this origin."""
+    signed = any(name.lower() == "authorization" for name in asked.get("headers") or ())
+    return not signed and not options.get("hooks") and _is_as_prepared(kept.call.url)
+
+
+def _is_as_prepared(url: str) -> bool:
+    """Whether requests would leave a URL as it is, and it says nothing of a user."""
+    return url.count("/") > _SLASHES_OF_AN_ORIGIN and _ARRIVES_AS_IT_IS.fullmatch(url) is not None
 
 
 def _frozen(value: Any) -> Any:

@@ -38,7 +38,7 @@ def send(
     assert request.url is not None
     response = session.get_adapter(request.url).send(request, timeout=timeout, **settings)
     if "Set-Cookie" in response.headers:
-        requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)
+        requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
     if response.is_redirect:  # looked at as ever, which may raise
         steps = session.resolve_redirects(response, request, timeout=timeout, yield_requests=True, **settings)
         response._next = next(steps, None)  # type: ignore[attr-defined]
