@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from acceptance.servers.postgresql import PostgreSQL
 from durable.kills import RESULT, SERVER, WRITES, Pair, run_pair, serving
 
 SEED = int(os.environ.get("TRIHOP_KILLS_SEED", random.SystemRandom().randrange(10**6)))
@@ -89,3 +90,19 @@ def test_no_pair_makes_two_jobs_at_a_server_without_keys(tmp_path: Path) -> None
     assert all("an earlier process stopped while it submitted" in pair.said for pair in uncertain)
     assert [pair.die for pair in pairs if pair.code not in (0, 3)] == []
     assert [pair.die for pair in pairs if pair.code == 0 and pair.result != RESULT] == []
+
+
+def test_a_server_of_records_is_no_different(tmp_path: Path, postgresql: PostgreSQL) -> None:
+    """The same on PostgreSQL."""
+    with serving() as jobs:
+        pairs = [
+            run_pair(jobs, tmp_path, f"job-{number}", die, sampler="otlp", store=postgresql.url)
+            for number, die in enumerate(instants(min(PAIRS, 20)))
+        ]
+    print(f"\nPostgreSQL: {told(pairs)}")
+
+    assert [(pair.die, pair.code, pair.made, pair.result == RESULT) for pair in pairs] == [
+        (pair.die, 0, 1, True) for pair in pairs
+    ], [pair.said for pair in pairs if pair.code]
+    assert all(len(pair.roots) == 1 and not pair.orphans for pair in pairs if not pair.terminal)
+    assert all(len(pair.roots) <= 1 for pair in pairs)

@@ -150,9 +150,11 @@ class Pair:
         return [span for span in self.spans if span["parent"] and span["parent"] not in there]
 
 
-def run_pair(jobs: Jobs, folder: Path, key: str, die: str, *, keyed: bool = True, sampler: str = "on") -> Pair:
+def run_pair(
+    jobs: Jobs, folder: Path, key: str, die: str, *, keyed: bool = True, sampler: str = "on", store: str | None = None
+) -> Pair:
     """One process that dies as `die` says, and a second one that lives."""
-    store = f"sqlite:///{folder}/operations.db"
+    store = store or f"sqlite:///{folder}/operations.db"
     given = {"url": jobs.url, "key": key, "store": store, "to": str(folder / f"{key}.bin"), "keyed": keyed}
     first_spans, second_spans = folder / f"{key}-1.jsonl", folder / f"{key}-2.jsonl"
     kind, _, where = die.partition(":")

@@ -65,7 +65,8 @@ def listed(rows: Sequence[Row], sheet: Paper) -> Iterator[Line]:
         yield (Piece("no operations", "dim"),)
         return
     cells = [_cells(row) for row in rows]
-    widths = [min(_WIDEST, max(len(row[column]) for row in [_HEAD, *cells])) for column in range(len(_HEAD))]
+    widths = [max(len(row[column]) for row in [_HEAD, *cells]) for column in range(len(_HEAD))]
+    widths[1:] = [min(_WIDEST, width) for width in widths[1:]]  # a key is there to be copied
     yield (Piece("  ".join(sheet.fit(name, width) for name, width in zip(_HEAD, widths, strict=True)), "title"),)
     for row, texts in zip(rows, cells, strict=True):
         fitted = [sheet.fit(text, width) for text, width in zip(texts, widths, strict=True)]
