@@ -18,10 +18,12 @@ from trihop import (
     Event,
     PollErrorsExhausted,
     Reply,
+    Result,
     ResultUnavailable,
     StatusUnavailable,
     SubmitRejected,
     SubmitUncertain,
+    Succeeded,
     operation,
 )
 from trihop._origin import Trusted
@@ -629,3 +631,63 @@ def test_a_mock_of_requests_sees_every_hop(clock: VirtualClock) -> None:
         with operation("export", deadline=60, clock=clock) as op:
             assert op.run("POST", "http://api.test/jobs").content == b"rows"
         assert [call.request.url for call in mock.calls][-1] == "http://files.test/1"
+
+
+# ---- after the model of the request before
+
+
+def netrc(session: requests.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.trust_env = True
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password pw\n")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+@pytest.mark.parametrize("kind", ["plain", "headers", "basic", "netrc"])
+def test_what_follows_a_submit_goes_out_as_the_session_would_send_it(
+    server, session, clock, tmp_path, monkeypatch, kind: str
+) -> None:
+    """Poll and download have the session's headers and credentials, and nothing of the submit's own."""
+    if kind == "headers":
+        session.headers.update({"X-Api-Key": "k3y", "Accept": "application/json"})
+        session.headers["Content-Type"] = "application/json"
+    elif kind == "basic":
+        session.auth = ("me", "pw")
+    elif kind == "netrc":
+        netrc(session, tmp_path, monkeypatch)
+    server.script(accepted(), done(), Reply(200, 1), Reply(200), Reply(200))
+    provider = replace(generic.ACCEPTED, poll=lambda reply, job: Succeeded("done", results=[Result("/files/1")]))
+    with operation("export", deadline=60, session=session, clock=clock, provider=provider) as op:
+        op.run("POST", server.url + "jobs", json={"q": 1}, headers={"X-Once": "yes", "Accept": "text/csv"})
+    session.get(server.url + "jobs/1")
+    session.get(server.url + "files/1", headers={"Accept-Encoding": "identity"})
+    _, polled, fetched, *by_hand = server.calls
+    told = [(call.method, call.path, {**call.headers, "traceparent": ""}) for call in (polled, fetched)]
+    assert told == [(call.method, call.path, {**call.headers, "traceparent": ""}) for call in by_hand]
+
+
+def test_a_submits_own_authorization_is_the_submits(server, session, clock) -> None:
+    """A header that was written for one request does not sign the next."""
+    server.script(accepted(), running(), done(result=1))
+    with operation("export", deadline=60, session=session, clock=clock) as op:
+        op.run("POST", server.url + "jobs", headers={"authorization": "Bearer one-time"})
+    assert [call.headers.get("Authorization") for call in server.calls] == ["Bearer one-time", None, None]
+
+
+def test_a_submits_own_hooks_are_the_submits(server, session, clock) -> None:
+    """A hook that was given for one request does not run for the next."""
+    seen: list[str] = []
+    server.script(accepted(), running(), done(result=1))
+    with operation("export", deadline=60, session=session, clock=clock) as op:
+        op.run("POST", server.url + "jobs", hooks={"response": lambda reply, **_: seen.append(reply.request.method)})
+    assert seen == ["POST"]
+
+
+def test_a_token_set_after_the_submit_signs_what_follows(server, session, clock) -> None:
+    """The model holds as long as the session is what it was."""
+    server.script(accepted(), running(), done(result=1))
+    with operation("export", deadline=60, session=session, clock=clock) as op:
+        job = op.submit("POST", server.url + "jobs")
+        session.auth = ("me", "pw")
+        op.poll(job)
+    assert [call.headers.get("Authorization") for call in polls(server)] == ["Basic bWU6cHc="] * 2
