@@ -144,15 +144,19 @@ class Visit:
                 )
             except Fenced:
                 self.fenced = True
-                raise run.error(
-                    OperationTaken,
-                    "another holder took the operation over while this one gave no sign of life",
-                    "It goes on there; this one has stopped and changed nothing.",
-                ) from None
+                raise self.taken() from None
             except StoreError as error:
                 error.record = run.record()
                 raise
             self._written_s = self._clock.monotonic()
+
+    def taken(self) -> OperationTaken:
+        """The error for a holder that was replaced."""
+        return self.run.error(
+            OperationTaken,
+            "another holder took the operation over while this one gave no sign of life",
+            "It goes on there; this one has stopped and changed nothing.",
+        )
 
     def _story(self) -> dict[str, Any]:
         run = self.run
@@ -382,6 +386,7 @@ class Visit:
 
     def _leave_open(self, error: BaseException | None) -> None:
         saved, run = self.saved, self.run
+        error = None if isinstance(error, StoreError) else error  # the store's trouble, not the operation's
         stopped = type(error).__name__ if isinstance(error, TrihopError) else None
         now = run.now_ns() / 1e9
         if isinstance(error, TrihopError):

@@ -530,6 +530,8 @@ class Run:
             if not self.visit.close(exception):
                 self.hop = None  # a step leaves its poll to the next one
                 self._stays_open(exception)
+                if self.visit.fenced and exception is None:
+                    raise self.visit.taken()
                 return
         self.close_hop()
         if self.root.copied:

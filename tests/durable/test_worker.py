@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from durable.lives import ADMITTED, JOBS, KEYED, Killed, Mortal
-from trihop import JobFailed, OperationTaken, Reply, SubmitUncertain, Worker, resume, wake
+from trihop import JobFailed, OperationTaken, Reply, StoreError, SubmitUncertain, Worker, resume, wake
 from trihop.providers import generic
 
 
@@ -264,3 +264,33 @@ def test_a_holder_that_stalled_is_fenced_off(nightly, server, shelf, session, cl
 
     assert shelf.get("nightly").holder == "another"
     assert shelf.get("nightly").record["state"] is None
+
+
+def test_a_holder_that_was_replaced_learns_it_at_the_end_of_its_block_at_the_latest(nightly, server, shelf, clock):
+    """Two processes never both believe that they have finished."""
+    server.script(Reply(202, ADMITTED), {"state": "done"})
+    with pytest.raises(OperationTaken, match="another holder took the operation over"), nightly() as op:
+        op.poll(op.submit("POST", server.url + "jobs"))
+        clock.advance(61)
+        shelf.claim("nightly", holder="another", lease_s=60)
+
+    assert not shelf.get("nightly").ended
+
+
+def test_a_worker_comes_back_to_an_operation_whose_store_failed(submit, worker, server, shelf, monkeypatch, caplog):
+    """A lost connection to the store is no reason to leave the operation to people."""
+    submit()
+    server.script({"state": "running"}, {"state": "running"})
+    real, failures = shelf.save, []
+
+    def save(*given, **options):
+        if not failures:
+            failures.append(1)
+            raise StoreError("the connection was lost", then="See whether the server is up.")
+        real(*given, **options)
+
+    monkeypatch.setattr(shelf, "save", save)
+    worker.step("nightly")
+
+    assert "the connection was lost" in caplog.text
+    assert (shelf.get("nightly").holder, shelf.get("nightly").due_in_s) == (None, 0)
