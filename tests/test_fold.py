@@ -13,7 +13,16 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from requests.structures import CaseInsensitiveDict
 
 from trihop import _semconv as names
-from trihop._fold import SPAN_BYTES, Attempt, AttributeValue, Fold, encoded_size, fields
+from trihop._fold import (
+    SPAN_BYTES,
+    Attempt,
+    AttributeValue,
+    Fold,
+    _event_at_most,
+    _event_size,
+    encoded_size,
+    fields,
+)
 
 START_NS = 1_772_366_400_000_000_000
 
@@ -593,3 +602,27 @@ def test_memory_is_bounded_whatever_the_server_says():
     some, more = held(make, 2_000, 20_000)
     assert more < 128_000
     assert more - some < 2_000
+
+
+@given(
+    st.tuples(st.text(max_size=64), st.text(max_size=32), st.text(max_size=128)),
+    st.sampled_from([None, "unknown_state,late", "hint_unreadable"]),
+    st.integers(1, 2**31),
+)
+def test_the_quick_bound_of_an_event_is_one(texts, mark, number):
+    """No event takes more than it is taken for where nothing is weighed."""
+    state, error_type, header = texts
+    attempt = Attempt(
+        number,
+        2**60,
+        0.25,
+        503,
+        state,
+        error_type,
+        "transient",
+        mark,
+        headers={name: header for name in ("x-request-id", "retry-after", "content-type", "www-authenticate")},
+        wait_s=3.0,
+        wait_reason="backoff",
+    )
+    assert _event_size(attempt) <= _event_at_most(attempt)

@@ -192,9 +192,10 @@ class Fold:
             *(range(len(attempts))[-1:]),
         ]
         attempts = [
-            attempt if index in telling else attempt._replace(headers=None) for index, attempt in enumerate(attempts)
+            attempt if attempt.headers is None or index in telling else attempt._replace(headers=None)
+            for index, attempt in enumerate(attempts)
         ]
-        if len(attempts) <= _SURELY_FIT:
+        if len(attempts) <= _SURELY_FIT or self._fit_by_far(attempts):
             return attempts
         spare = SPAN_BYTES - self.beside_bytes - encoded_size(self._aggregates(self.attempts))
         spare -= sum(_event_size(attempt) for attempt in attempts)
@@ -218,9 +219,13 @@ class Fold:
         """Attempts that are in the aggregates only."""
         return 0 if self.surely_fits else self.attempts - len(self.kept())
 
-    def attributes(self) -> dict[str, AttributeValue]:
-        """The aggregates of a poll span by name; what there was none of is left out."""
-        return self._aggregates(self.omitted)
+    def attributes(self, kept: int | None = None) -> dict[str, AttributeValue]:
+        """The aggregates of a poll span by name; what there was none of is left out.
+
+        Args:
+            kept: How many attempts are, where the caller knows.
+        """
+        return self._aggregates(self.omitted if kept is None else self.attempts - kept)
 
     def as_json(self) -> dict[str, Any]:
         """Everything to go on from, as plain JSON; about 150 bytes for each attempt kept."""
@@ -280,6 +285,11 @@ class Fold:
         if latest.headers is not None:
             latest = latest._replace(headers=_few(latest.headers))
         return [*self._head, *self._early, *self._late, *self._tail, latest]
+
+    def _fit_by_far(self, attempts: Sequence[Attempt]) -> bool:
+        """Whether nothing need be left out, by a bound that is quicker than weighing each: most spans are small."""
+        texts_bytes = 4 * sum(map(len, self.unknown_states)) + _AGGREGATES_BYTES
+        return self.beside_bytes + texts_bytes + sum(map(_event_at_most, attempts)) <= SPAN_BYTES
 
     def _aggregates(self, omitted: int) -> dict[str, AttributeValue]:
         found: dict[str, AttributeValue] = {
@@ -352,6 +362,16 @@ def _event_size(attempt: Attempt) -> int:
     return _framed(time + _framed(len(names.ATTEMPT)) + encoded_size(fields(attempt)))
 
 
+def _event_at_most(attempt: Attempt) -> int:
+    size = _NUMBERS_BYTES
+    for text in (attempt.state, attempt.error_type, attempt.verdict, attempt.mark, attempt.wait_reason):
+        if text is not None:
+            size += _TEXT_FIELD_BYTES + 4 * len(text)  # the most that UTF-8 takes
+    for value in (attempt.headers or {}).values():
+        size += 2 * _TEXT_FIELD_BYTES + 4 * len(value)
+    return size
+
+
 def _value_size(value: AttributeValue) -> int:
     if isinstance(value, str):
         return _framed(_utf8(value))
@@ -386,6 +406,12 @@ def _cut(text: str, size: int) -> str:
     if text.isascii():
         return text[:size]
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+
+
+# What an event takes without its texts, the longest of its texts' names with their framing, and the aggregates.
+_NUMBERS_BYTES = _event_size(Attempt(2**62, 0, 1.0, status_code=999, wait_s=1.0))
+_TEXT_FIELD_BYTES = max(map(len, (names.ATTEMPT_VERDICT, names.WAIT_REASON, *names.RESPONSE_HEADERS.values()))) + 12
+_AGGREGATES_BYTES = 1_000
 
 
 def _few(headers: Mapping[str, str]) -> dict[str, str]:

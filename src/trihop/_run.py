@@ -763,10 +763,11 @@ class Hop:
             beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
             texts = f"{self._span_name}{self._description}"
             fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
+        kept = fold.kept()
         if self.name == "poll":
-            attributes |= fold.attributes()
+            attributes |= fold.attributes(len(kept))
         self.span.set(attributes)
-        self.span.attempts(fold)
+        self.span.attempts(kept)
 
     def _at_the_end(self) -> dict[str, Any]:
         job = self.job if self.job is not None else self.run.job

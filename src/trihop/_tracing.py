@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from opentelemetry import context as otel_context
@@ -17,7 +17,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 from trihop import _semconv as semconv
-from trihop._fold import Fold, fields
+from trihop._fold import Attempt, fields
 from trihop._reserved import Reserved, tracer_for
 from trihop._version import __version__
 
@@ -154,10 +154,10 @@ class TraceSpan:
             quietly(self.span.set_attribute, semconv.ERROR_TYPE, error_type)
             quietly(self.span.set_status, Status(StatusCode.ERROR, _encodable(description[:256])))
 
-    def attempts(self, fold: Fold) -> None:
+    def attempts(self, kept: Iterable[Attempt]) -> None:
         """Write the attempts that were kept, each as an event at its own time."""
         if self.recording:
-            for attempt in fold.kept():
+            for attempt in kept:
                 quietly(self.span.add_event, semconv.ATTEMPT, fields(attempt), attempt.at_ns)
 
     def end(self, at_ns: int) -> None:
