@@ -621,7 +621,7 @@ def test_the_quick_bound_of_an_event_is_one(texts, mark, number):
         error_type,
         "transient",
         mark,
-        headers={name: header for name in ("x-request-id", "retry-after", "content-type", "www-authenticate")},
+        headers=dict.fromkeys(("x-request-id", "retry-after", "content-type", "www-authenticate"), header),
         wait_s=3.0,
         wait_reason="backoff",
     )
