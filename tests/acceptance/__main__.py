@@ -27,6 +27,7 @@ OLDEST = (
 TOOLS = (
     *("pytest>=8.2", "responses>=0.25", "hypothesis>=6.100", "trustme>=1.2", "pysocks>=1.7", "setuptools<81"),
     *("cachecontrol>=0.14", "requests-mock>=1.11", "requests-toolbelt>=1.0", "tenacity>=8.2"),
+    "psycopg[binary]>=3.1",
 )
 # What needs newer tools than the oldest: the command line and the trace file (their
 # exporter wants a recent SDK), the readers of exemplars, mypy.
