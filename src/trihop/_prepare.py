@@ -323,15 +323,19 @@ def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
     }
 
 
+_OVERRIDABLE = frozenset({"request", "prepare_request", "merge_environment_settings"})
+
+
+def _ways(kind: type[requests.Session]) -> tuple[Any, ...]:
+    return kind.request, kind.prepare_request, kind.merge_environment_settings
+
+
 # As they were when we came: who replaces one later, on the class itself, is asked as well.
-_AS_REQUESTS_HAS_THEM = tuple(
-    (name, getattr(requests.Session, name)) for name in ("request", "prepare_request", "merge_environment_settings")
-)
+_AS_REQUESTS_HAS_THEM = _ways(requests.Session)
 
 
 def _overridden(session: requests.Session) -> bool:
-    kind, own = type(session), vars(session)
-    return any(name in own or getattr(kind, name) is not method for name, method in _AS_REQUESTS_HAS_THEM)
+    return _ways(type(session)) != _AS_REQUESTS_HAS_THEM or not _OVERRIDABLE.isdisjoint(vars(session))
 
 
 def _stranger(session: requests.Session) -> requests.Session:
