@@ -1,7 +1,9 @@
 """Surfaces as tables of words and paths: a reply goes in, a verdict comes out, and nothing else happens."""
 
+import json
 from dataclasses import replace
 
+import jmespath
 import pytest
 
 from trihop import (
@@ -27,7 +29,7 @@ from trihop import (
     text,
     xml,
 )
-from trihop._surface import accepted, whole_body
+from trihop._surface import accepted, reader, whole_body
 
 JOB = Job(id="7", status_url="https://api.test/jobs/7", submit_url="https://api.test/jobs")
 WORDS = ReadState(
@@ -193,6 +195,13 @@ def test_a_transient_error_in_a_200_goes_before_the_state():
         "throttled", after=4.0
     )
     assert read(table, {"s": "ok", "errors": []}) == Succeeded("ok")
+
+
+@pytest.mark.parametrize("path", ["a", "a.b", "a.b.c", "x", "a.x.y", "true", "_1.b", "A"])
+@pytest.mark.parametrize("body", [{"a": {"b": {"c": 7}}}, {"a": [1], "true": 1}, {"a": "b"}, [{"a": 1}], "a", 7, None])
+def test_a_path_of_plain_names_is_read_as_jmespath_reads_it(path: str, body: object):
+    """Without the parser: the same value, or None, for every shape of a body."""
+    assert reader(path, "here")(Reply(200, content=json.dumps(body).encode())) == jmespath.search(path, body)
 
 
 def test_fields_are_read_with_jmespath_functions_or_callables():
