@@ -269,6 +269,7 @@ TREE = {
     "ResultUnavailable": ["OperationError"],
     "ResultCorrupt": ["OperationError"],
     "SurfaceError": ["TrihopError"],
+    "StoreError": ["TrihopError"],
 }
 
 
@@ -285,8 +286,8 @@ def test_the_tree_is_as_it_is_drawn():
 
 
 def test_every_ending_is_shown_here():
-    """A new error gets a scene of its own; OperationTaken is met on entry, before there is an operation."""
-    raised_by_hops = set(TREE) - {"TrihopError", "OperationError", "OperationTaken"}
+    """A new error gets a scene of its own; OperationTaken is met on entry, and StoreError is no ending."""
+    raised_by_hops = set(TREE) - {"TrihopError", "OperationError", "OperationTaken", "StoreError"}
     assert set(BY_NAME) == raised_by_hops
 
 

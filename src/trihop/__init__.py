@@ -18,6 +18,7 @@ from trihop._errors import (
     ResultCorrupt,
     ResultUnavailable,
     StatusUnavailable,
+    StoreError,
     SubmitRejected,
     SubmitUncertain,
     SurfaceError,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from trihop._middleware import instrument, uninstrument
     from trihop._resume import resume, wake
     from trihop._worker import Worker
-    from trihop.stores import MemoryStore, SQLStore, Store, StoreError
+    from trihop.stores import MemoryStore, SQLStore, Store
 
 __all__ = [
     # the operation
@@ -82,7 +83,6 @@ __all__ = [
     "Store",
     "MemoryStore",
     "SQLStore",
-    "StoreError",
     "Worker",
     # a provider
     "Provider",
@@ -127,6 +127,7 @@ __all__ = [
     "ResultCorrupt",
     "ResultUnavailable",
     "StatusUnavailable",
+    "StoreError",
     "SubmitRejected",
     "SubmitUncertain",
     "SurfaceError",
@@ -148,7 +149,6 @@ _LATER = {
     "Store": "trihop.stores",
     "MemoryStore": "trihop.stores",
     "SQLStore": "trihop.stores",
-    "StoreError": "trihop.stores",
 }
 
 

@@ -16,7 +16,8 @@
     │   ├── OperationTaken                         another holder has this operation now
     │   ├── ResultUnavailable                      link expired, used up, or result gone
     │   └── ResultCorrupt                          length, digest or range did not add up
-    └── SurfaceError                               the reply made no sense to the surface
+    ├── SurfaceError                               the reply made no sense to the surface
+    └── StoreError                                 the store of records cannot be used
 
 A wrong call is a plain `ValueError` or `TypeError`. What `requests` raised is on
 `.cause`, redacted; it is never chained, because a chain prints its whole text,
@@ -207,6 +208,17 @@ class SurfaceError(TrihopError):
     """The reply made no sense to the surface; `reply` is what came."""
 
     reply: Reply | None = None
+
+
+class StoreError(TrihopError):
+    """The store cannot be used: what happened, to which store, and what to do. What was written before stays.
+
+    `job` is the server's part, where an operation had one already; it goes on.
+    """
+
+    def __str__(self) -> str:
+        known = f" [{self.record}]" if self.record.operation_id else ""
+        return f"{self.what}{known}. {self.then}".rstrip()
 
 
 def note_trace(exception: BaseException, operation: str, trace_id: str | None) -> None:

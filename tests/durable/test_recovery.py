@@ -157,7 +157,7 @@ class Failing:
 def test_a_store_that_fails_before_the_submit_keeps_it_from_being_sent(nightly, server, shelf):
     """No intent, no submit."""
     with (
-        pytest.raises(StoreError, match=r"is full\. Make room, then go on\."),
+        pytest.raises(StoreError, match=r"is full \[operation=export key=nightly .*\]\. Make room, then go on\."),
         nightly(store=Failing(shelf, at=1)) as op,
     ):
         op.submit("POST", server.url + "jobs")

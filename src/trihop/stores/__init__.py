@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from trihop._errors import TrihopError
-from trihop._record import OperationRecord
+from trihop._errors import StoreError
 from trihop._values import JSON
 
 if TYPE_CHECKING:
@@ -90,16 +89,6 @@ class Taken(Exception):
 
 class Fenced(Exception):
     """Our token is no longer the latest, or the record has gone: nothing was changed."""
-
-
-class StoreError(TrihopError):
-    """The store cannot be used: what happened, to which store, and what to do. What was written before stays."""
-
-    def __init__(self, what: str, record: OperationRecord | None = None, then: str = "") -> None:
-        super().__init__(what, record, then)
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.then}".rstrip()
 
 
 @runtime_checkable
