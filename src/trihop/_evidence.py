@@ -144,6 +144,8 @@ class Evidence:
     polled: list[Question] = field(default_factory=list)
     """The questions whose askings are polls."""
     _questions: dict[tuple[str, str, int], Question] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], Question] = field(default_factory=dict)
+    """Those that were asked again, by the URL as it was."""
     _moved: dict[str, Question] = field(default_factory=dict)
     _handed: dict[str, _Handed] = field(default_factory=dict)
     _carried: set[str] = field(default_factory=set)
@@ -151,19 +153,23 @@ class Evidence:
 
     def take(self, seen: Seen) -> Exchange:
         """Take one exchange in; questions may be known to be polls from now on, or not to be any after all."""
-        question = self._question(seen)
+        question, status = self._question(seen), seen.status
         self._count += 1
-        exchange = Exchange(question, self._count, seen.status)
-        if question.last is not None and question.last.failed:
-            question.last.again = exchange
-        if seen.method in _READING and not question.polled and self._is_poll(question):
-            self._name(question)
+        exchange = Exchange(question, self._count, status)
+        before = question.last
+        if before is not None:
+            if before.status != 200 and before.failed:
+                before.again = exchange
+            if not question.polled and seen.method in _READING and self._is_poll(question):
+                self._name(question)
         question.last = exchange
         question.asked += 1
-        if seen.status in (200, 202) and question.answered_at is None:
-            question.answered_at = exchange.number
-        question.seen_202 = question.seen_202 or seen.status == 202
-        question.missing = question.missing or seen.status in (403, 404)
+        if status in (200, 202):
+            question.seen_202 = question.seen_202 or status == 202
+            if question.answered_at is None:
+                question.answered_at = exchange.number
+        elif status in (403, 404):
+            question.missing = True
         self._hand_out(exchange, seen)
         return exchange
 
@@ -245,12 +251,16 @@ class Evidence:
 
     def _question(self, seen: Seen) -> Question:
         reading = seen.method in _READING
+        if reading and (asked := self._asked.get((seen.method, seen.url))) is not None:
+            return asked
         url = _without_busters(seen.url)
         # Two posts to one URL are the same question only with the same body; of a stream there is no telling.
         body = 0 if reading else hash(seen.carried) if seen.carried is not None else self._count + 1
         key = (seen.method, url, body)
         question = self._questions.get(key)
         if question is not None:
+            if reading and len(self._asked) < _MOST_REMEMBERED:
+                self._asked[seen.method, seen.url] = question
             return question
         question = self._moved.pop(seen.url, None) if reading else None
         if question is None:
@@ -276,13 +286,16 @@ class Evidence:
             self._carried.update(_words(seen.carried))
         if seen.status is None or seen.status >= 400:
             return
-        if (location := seen.headers.get("Location")) is not None and seen.status == 202 and seen.method in _READING:
-            self._moved[join(seen.url, location)] = question
         content = hash(seen.content)
         if content == question.content:  # word for word what it answered before
             exchange.state = question.state
-            if location is None:
+            if seen.status == 200:
                 return
+        location = seen.headers.get("Location")
+        if location is not None and seen.status == 202 and seen.method in _READING:
+            self._moved[join(seen.url, location)] = question
+        if content == question.content and location is None:
+            return
         question.content = content
         if len(self._handed) >= _MOST_REMEMBERED:
             return

@@ -32,7 +32,7 @@ class _Unjudged(NamedTuple):
 class Steps:
     """Makes an attempt of a hop of each request that the caller's own code sends while it is open."""
 
-    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+    def take(self, hop: Hop, sent: Sent, error_type: str | None, *_: object) -> None:
         """Fold it in."""
         hop.came(sent)
         hop.attempt(sent, error_type=error_type, measured=False)
@@ -99,11 +99,17 @@ class HopByHand:
 
     # ---- what the caller's own code sends meanwhile
 
-    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
+    def take(
+        self,
+        hop: Hop,
+        sent: Sent,
+        error_type: str | None,
+        state: str | None,
+        response: ref[requests.Response] | None,
+    ) -> None:
         """An attempt of the hop; a poll's may be judged yet."""
         hop.came(sent)
         if self._poller is not None:
-            response = None if sent.response is None else ref(sent.response)
             self._unjudged.append(_Unjudged(sent, error_type, state, response))
             if len(self._unjudged) > _MOST_UNJUDGED:
                 self._fold(hop, self._unjudged.pop(0))

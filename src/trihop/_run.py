@@ -49,6 +49,10 @@ from trihop._values import JSON, Call, Job, Ready, Reply
 from trihop._verdicts import Ending, Pending
 
 if TYPE_CHECKING:
+    from weakref import ref
+
+    import requests
+
     from trihop._clock import Clock
     from trihop._durable import Visit
     from trihop._poll import Poller
@@ -578,8 +582,15 @@ class Run:
 class Taker(Protocol):
     """Whoever makes attempts of what the caller's own code sends while a hop is open."""
 
-    def take(self, hop: Hop, sent: Sent, error_type: str | None, state: str | None) -> None:
-        """Take an exchange, and what was read off its reply."""
+    def take(
+        self,
+        hop: Hop,
+        sent: Sent,
+        error_type: str | None,
+        state: str | None,
+        response: ref[requests.Response] | None,
+    ) -> None:
+        """Take an exchange, and what was read off its reply; the response is the caller's."""
         ...
 
     def settle(self, hop: Hop) -> None:

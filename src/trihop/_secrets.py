@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -106,8 +108,17 @@ class Secrets:
     def _in_environment(self) -> list[str]:
         """Of its proxies; read once, as requests are prepared: that takes longer than all the rest."""
         if self._of_environment is None:
-            self._of_environment = [secret for proxy in getproxies().values() for secret in in_proxy(proxy)]
+            self._of_environment = [secret for proxy in _proxies_around() for secret in in_proxy(proxy)]
         return self._of_environment
+
+
+def _proxies_around() -> Iterable[str]:
+    """The proxies that requests finds outside of its sessions."""
+    if sys.platform in ("darwin", "win32"):
+        return getproxies().values()  # the system has settings of its own
+    names = (f"{scheme}_proxy" for scheme in ("http", "https", "all"))
+    found = (os.environ.get(name) or os.environ.get(name.upper()) for name in names)
+    return [proxy for proxy in found if proxy]
 
 
 def quotable(said: Any, known: Iterable[str], *, depth: int = 32) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
@@ -31,6 +32,7 @@ from trihop._values import Call, Job, Ready, Reply, as_call
 _MOST_PENDING = 256
 _TRACED_POLLS = 8
 _NO_JOB = Job()
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +44,7 @@ class _Request:
 
     @property
     def failure(self) -> str | None:
-        """Its `error.type`, where it is one."""
+        """Its `error.type`, where it is one; a body that the caller reads may break off yet."""
         status = self.sent.status_code
         return self.sent.error_type or (str(status) if status is not None and status >= 400 else None)
 
@@ -59,6 +61,7 @@ class Watch:
         self._start_over()
         self._evidence = Evidence()
         self._credentials: tuple[Any, ...] = ()
+        self._untraced: set[tuple[str, str]] = set()
         self._last: tuple[Sent, ref[requests.PreparedRequest]] | None = None
 
     def _start_over(self) -> None:
@@ -89,13 +92,18 @@ class Watch:
         redirects, within the origin that gave them or to one that was named; never
         into a signed URL; with the first few of many polls.
         """
+        if (method, url) in self._untraced:
+            return False
         run = self.run
         if run.propagate is False or is_signed(url):
             return False
         if not run.propagate:
+            if run.hop is not None and run.hop.name == "poll" and run.hop.fold.attempts >= _TRACED_POLLS:
+                return False
             question = self._evidence.question(method, url)
-            by_hand = 0 if run.hop is None or run.hop.name != "poll" else run.hop.fold.attempts
-            if max(by_hand, 0 if question is None else question.asked) >= _TRACED_POLLS:
+            if question is not None and question.asked >= _TRACED_POLLS:
+                if len(self._untraced) < _MOST_PENDING:
+                    self._untraced.add((method, url))  # asked for ever, and answered in one look
                 return False
         giver = redirected_from or self._evidence.handed_out_by(url)
         try:
@@ -114,40 +122,43 @@ class Watch:
                 return
             run, response = self.run, sent.response
             self._learn_credentials(request)
-            content = b"" if response is None else response._content
-            seen = Seen(
-                sent.method,
-                sent.url,
-                sent.status_code,
-                _carried(request),
-                {} if response is None else response.headers,
-                content if isinstance(content, bytes) else b"",
-            )
+            status, headers, content = None, _NO_HEADERS, b""
+            if response is not None:
+                status, headers = response.status_code, response.headers
+                if isinstance(response._content, bytes):
+                    content = response._content
+                # The response is the caller's, who may drop it, and with it its body and its connection.
+                sent.reply, sent.response = Reply(status, headers=headers, url=sent.url), None
+            seen = Seen(sent.method, sent.url, status, _carried(request), headers, content)
             found = _Request(self._evidence.take(seen), sent)
-            run.measure_exchanges(sent, found.failure)
-            run.status_code = sent.status_code
+            failure = found.failure
+            if run.instruments is not None:
+                run.measure_exchanges(sent, failure)
+            run.status_code = status
             self._last = (sent, ref(request))
-            if run.hop is not None and run.hop.taker is not None:
-                run.hop.taker.take(run.hop, sent, found.failure, found.exchange.state)
+            hop = run.hop
+            if hop is not None and hop.taker is not None:
+                answer = None if response is None else ref(response)
+                hop.taker.take(hop, sent, failure, found.exchange.state, answer)
             else:
-                self._take(found)
-            if response is not None:  # the caller's, who may drop it, and with it its body and its connection
-                sent.reply = Reply(response.status_code, headers=response.headers, url=sent.url)
-                sent.response = None
+                self._take(found, failure)
 
-    def _take(self, found: _Request) -> None:
+    def _take(self, found: _Request, failure: str | None) -> None:
         run, exchange = self.run, found.exchange
-        run.last_request = (found.sent.method, found.sent.url)
         question = exchange.question
+        run.last_request = (found.sent.method, found.sent.url)
         hop = self._polls.get(question)
-        if hop is not None:
-            self._attempt(hop, found)
-        else:
-            self._pending[exchange] = found
-            if question.sure:
-                self._fold(question)
-            elif question.polled:
-                run.job = self._job_of(question)
+        if hop is not None:  # as almost all are, in a loop that goes on for long
+            self._attempt(hop, found, failure)
+            run.last_hop = "poll"
+            run.polls += 1
+            self._counted += 1
+            return
+        self._pending[exchange] = found
+        if question.sure:
+            self._fold(question)
+        elif question.polled:
+            run.job = self._job_of(question)
         if question.polled:
             self._count_polls()
         run.last_hop = self._evidence.role(exchange)
@@ -157,7 +168,7 @@ class Watch:
     def _learn_credentials(self, request: requests.PreparedRequest) -> None:
         """What goes out is never to be shown; the server may quote it."""
         secrets, headers = self.run.courier.preparing.secrets, request.headers
-        found = (headers.get("Authorization"), headers.get("Cookie"))
+        found = (_field(headers, "authorization"), _field(headers, "cookie"))
         if found == self._credentials:
             secrets.last = request
         else:
@@ -222,9 +233,9 @@ class Watch:
         hop = self._begin_poll(question, asked[0])
         for found in asked:
             del self._pending[found.exchange]
-            self._attempt(hop, found)
+            self._attempt(hop, found, found.failure)
 
-    def _attempt(self, hop: Hop, found: _Request) -> None:
+    def _attempt(self, hop: Hop, found: _Request, failure: str | None) -> None:
         run, before, sent, state = self.run, hop.last_sent, found.sent, found.exchange.state
         if before is not None:
             hop.fold.wait(max(0.0, sent.started_s - before.started_s - before.duration_s), "caller")
@@ -234,10 +245,11 @@ class Watch:
         if state is not None and hop.job.state != (told := run.shown(state, limit=256)):
             hop.job = replace(hop.job, state=told)  # a server may quote what it was sent
         run.job = hop.job
-        hop.attempt(sent, error_type=found.failure, state=state, measured=False)
+        hop.attempt(sent, error_type=failure, state=state, measured=False)
         if sent.cut is not None and sent.cut.asked_s is not None:
             hop.fold.wait_refused(sent.cut.asked_s)
-        run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: found.failure})
+        if run.instruments is not None:
+            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: failure})
 
     def _begin_poll(self, question: Question, first: _Request) -> Hop:
         run, giver = self.run, question.handed_by
@@ -369,6 +381,15 @@ class Watch:
 
     def _end_of(self, sent: Sent) -> int:
         return self.run.at_ns(sent.started_s + sent.duration_s)
+
+
+def _field(headers: Any, name: str) -> str | None:
+    """A header's value by its name in lower case; in requests' own dictionary it is known by that."""
+    store = getattr(headers, "_store", None)
+    if store is None:
+        return None if headers is None else headers.get(name)
+    found = store.get(name)
+    return None if found is None else found[1]
 
 
 def _carried(request: requests.PreparedRequest) -> str | None:
