@@ -23,7 +23,7 @@ from trihop._forks import in_the_child
 from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
 from trihop._straight import Send, wrappers
-from trihop._streamed import received, watch_body
+from trihop._streamed import watch_body
 from trihop._tracing import quietly
 from trihop._watch import Watch
 
@@ -162,7 +162,7 @@ def _send(
     around = current.get()
     if around is not None and (not isinstance(around, _Handling) or around.request is request):
         return inner(session, request, **arguments)  # the engine's own, or a wrapper of ours further out is at it
-    found = top.over(session)
+    found = top if top.session is session and not top.watch.ended else top.over(session)
     if found is None or not isinstance(request, requests.PreparedRequest):
         return inner(session, request, **arguments)
     watch = found.watch
@@ -171,12 +171,13 @@ def _send(
     if silence is None and found.session is not session:
         return inner(session, request, **arguments)
     outer = around if around is not None and around.watch is watch else None
-    watch.run.check_deadline()
+    monotonic = watch.monotonic
+    began_s = monotonic()
+    if began_s >= watch.until_s:
+        watch.run.check_deadline()
     handling = _Handling(watch, request)
     if silence is not None:
         quietly(_add_trace_headers, handling, outer)
-    monotonic = watch.run.clock.monotonic
-    began_s = monotonic()
     sent = Sent(started_s=began_s, asked_s=began_s, url=request.url or "", method=request.method or "GET")
     token = current.set(handling)
     try:
@@ -209,10 +210,9 @@ def _send(
 
 def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
     """Tell of an exchange, and of those within it, in the order in which they went out."""
-    sent.resends = max(0, handling.requests - 1)
+    if handling.requests > 1:
+        sent.resends = handling.requests - 1
     response = sent.response
-    if response is not None and isinstance(response._content, bytes):
-        sent.size_bytes = received(response)
     if response is not None and response.history:
         if handling.within:  # redirects: what came of this request is the first of them
             sent.response = response = response.history[0]
@@ -222,12 +222,12 @@ def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
             took_s = earlier.elapsed.total_seconds()
             sent.earlier.append(Exchanged(request.method or "", request.url or "", earlier.status_code, None, took_s))
             sent.asked_s = min(sent.asked_s + took_s, sent.started_s + sent.duration_s)
-    came = [(handling.request, sent), *handling.within]
     if outer is not None:
-        outer.within += came
-    else:
-        for request, one in came:
-            handling.watch.take(request, one)
+        outer.within += [(handling.request, sent), *handling.within]
+        return
+    handling.watch.take(handling.request, sent)
+    for request, one in handling.within:
+        handling.watch.take(request, one)
 
 
 def _add_trace_headers(handling: _Handling, outer: _Handling | None) -> None:

@@ -32,12 +32,6 @@ def watch_body(response: requests.Response, sent: Sent, watch: Watch) -> None:
     raw._trihop_seen = (sent, watch)
 
 
-def received(response: requests.Response) -> int | None:
-    """Bytes of a body that came over the wire; None where nobody counts."""
-    tell = getattr(response.raw, "tell", None)
-    return None if tell is None else int(tell())
-
-
 @cache
 def _watched(kind: Any) -> type[Any]:
     def reading(name: str) -> Callable[..., Any]:
@@ -71,4 +65,4 @@ def _read(raw: Any, read: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise
     finally:
         sent.size_bytes = raw._fp_bytes_read
-        sent.duration_s = watch.run.clock.monotonic() - sent.started_s
+        sent.duration_s = watch.monotonic() - sent.started_s

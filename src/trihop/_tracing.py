@@ -253,7 +253,11 @@ def _start(
     links: list[Link] | None = None,
     tracer: trace.Tracer | None = None,
 ) -> TraceSpan:
-    given = {key: _encodable(value) for key, value in attributes.items() if value is not None}
+    given = {
+        key: value if not isinstance(value, str) or value.isascii() else _encodable(value)
+        for key, value in attributes.items()
+        if value is not None
+    }
 
     def start() -> Span:
         return (tracer if tracer is not None else _tracer()).start_span(

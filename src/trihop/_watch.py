@@ -56,8 +56,8 @@ class Watch:
         self.run = run
         self.ended = False
         self.silence = Silence()
-        self._until_s = run.deadline.at_s
-        self._monotonic = run.clock.monotonic
+        self.until_s = run.deadline.at_s
+        self.monotonic = run.clock.monotonic
         self._start_over()
         self._evidence = Evidence()
         self._credentials: tuple[Any, ...] = ()
@@ -74,7 +74,7 @@ class Watch:
 
     def remaining(self) -> float:
         """Seconds left; a body that outlives its block is not bounded by it any more."""
-        return self._until_s - self._monotonic()
+        return self.until_s - self.monotonic()
 
     def exceeded(self, cut: DeadlineCut) -> DeadlineExceeded:
         """The error for a deadline that struck inside an exchange."""
@@ -131,6 +131,8 @@ class Watch:
                 sent.reply, sent.response = Reply(status, headers=headers, url=sent.url), None
             seen = Seen(sent.method, sent.url, status, _carried(request), headers, content)
             found = _Request(self._evidence.take(seen), sent)
+            if response is not None and not found.exchange.question.polled:
+                sent.size_bytes = _received(response)
             failure = found.failure
             if run.instruments is not None:
                 run.measure_exchanges(sent, failure)
@@ -199,7 +201,7 @@ class Watch:
         if self._pid != os.getpid():
             self._start_over()
         with self._lock:
-            self.ended, self._until_s = True, math.inf
+            self.ended, self.until_s = True, math.inf
             while self._pending:
                 self._write(next(iter(self._pending.values())), exception)
             for hop in self._polls.values():
@@ -381,6 +383,12 @@ class Watch:
 
     def _end_of(self, sent: Sent) -> int:
         return self.run.at_ns(sent.started_s + sent.duration_s)
+
+
+def _received(response: requests.Response) -> int | None:
+    """Bytes of a body that came over the wire so far; None where nobody counts."""
+    tell = getattr(response.raw, "tell", None)
+    return None if tell is None else int(tell())
 
 
 def _field(headers: Any, name: str) -> str | None:
