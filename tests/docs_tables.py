@@ -1,4 +1,4 @@
-"""The table of providers in docs/providers.md, made from the providers and what stands below each in its module.
+"""The table of providers in docs/providers.md, and the short one in README.md, made from the providers and what stands below each in its module.
 
     python -m tests.docs_tables
 
@@ -22,10 +22,12 @@ from trihop import Call, Job, Provider, ReadState
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "providers.md"
+README = ROOT / "README.md"
 MODULES = Path(trihop.providers.__file__).parent
 BEGIN, END = "<!-- providers: made by `make providers` -->", "<!-- end of providers -->"
 
 _COLUMNS = ("Provider", "States", "Result", "Paging", "Cancel", "Idempotency", "Deadline", "Checked against", "Source")
+_SHORT = ("Provider", "Result", "Cancel", "Idempotency", "Checked against")
 _NONE = "-"
 _REQUIRED = ("Result", "Checked", "Source")
 _KNOWN = (*_REQUIRED, "States", "Paging", "Cancel", "Idempotency", "Deadline")
@@ -64,8 +66,8 @@ def entries() -> list[Entry]:
     ]
 
 
-def table() -> str:
-    """The rows, in Markdown.
+def table(columns: tuple[str, ...] = _COLUMNS) -> str:
+    """The rows, in Markdown, with these of the columns.
 
     Raises:
         ValueError: A provider does not say what it should; the message lists all of these.
@@ -78,8 +80,10 @@ def table() -> str:
     ]
     if missing:
         raise ValueError("say below these providers what they lack:\n  " + "\n  ".join(missing))
-    head = [_row(_COLUMNS), _row(["---"] * len(_COLUMNS))]
-    return "\n".join([*head, *(_row(cells(entry)) for entry in found)])
+    chosen = [_COLUMNS.index(column) for column in columns]
+    head = [_row(columns), _row(["---"] * len(columns))]
+    rows = (cells(entry) for entry in found)
+    return "\n".join([*head, *(_row([row[index] for index in chosen]) for row in rows)])
 
 
 def cells(entry: Entry) -> list[str]:
@@ -99,11 +103,16 @@ def cells(entry: Entry) -> list[str]:
     ]
 
 
-def page(text: str) -> str:
+def page(text: str, columns: tuple[str, ...] = _COLUMNS) -> str:
     """The page with a fresh table between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{table(columns)}\n\n{END}{after}"
+
+
+def readme(text: str) -> str:
+    """README.md with a fresh table."""
+    return page(text, _SHORT)
 
 
 def _row(cells: list[str] | tuple[str, ...]) -> str:
@@ -166,3 +175,4 @@ def _cancel(provider: Provider) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
+    README.write_text(readme(README.read_text()))

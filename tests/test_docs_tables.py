@@ -2,7 +2,7 @@
 
 import pytest
 
-from docs_tables import BEGIN, END, PAGE, Entry, cells, entries, page
+from docs_tables import BEGIN, END, PAGE, README, Entry, cells, entries, page, readme
 from trihop import Call, Provider, ReadState
 from trihop.providers import generic, openai, salesforce
 
@@ -10,6 +10,7 @@ from trihop.providers import generic, openai, salesforce
 def test_the_page_is_current():
     """What the modules say and what the page shows are the same; `make providers` makes them so."""
     assert PAGE.read_text() == page(PAGE.read_text())
+    assert README.read_text() == readme(README.read_text())
 
 
 def test_every_provider_is_found():
