@@ -1,4 +1,4 @@
-"""The table of providers in docs/providers.md, and the short one in README.md, made from the providers and what stands below each in its module.
+"""The tables of providers in docs/providers.md and README.md, made from the providers and the text below each.
 
     python -m tests.docs_tables
 
