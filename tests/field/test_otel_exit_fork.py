@@ -12,11 +12,14 @@ from trihop.testing import accepted, done
 
 EXITING = Path(__file__).with_name("exiting.py")
 
+# That a fork beside threads is dangerous is what Python 3.12 says of every such fork.
+PYTHON = (sys.executable, "-W", "ignore:This process:DeprecationWarning")
+
 
 def run(scenario, server):
     """What a process of its own writes."""
     ran = subprocess.run(
-        [sys.executable, EXITING, scenario, server.url], capture_output=True, text=True, timeout=60, check=False
+        [*PYTHON, EXITING, scenario, server.url], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     return [line.split(" ", 3) for line in ran.stdout.splitlines()]

@@ -13,11 +13,14 @@ from trihop.testing import ScriptedServer, accepted, done, running
 
 FORKED = Path(__file__).with_name("forked.py")
 
+# That a fork beside threads is dangerous is what Python 3.12 says of every such fork.
+PYTHON = (sys.executable, "-W", "ignore:This process:DeprecationWarning")
+
 
 def forked(scenario: str, server: ScriptedServer) -> list[dict[str, Any]]:
     """The spans of both processes."""
     ran = subprocess.run(
-        [sys.executable, FORKED, scenario, server.url], capture_output=True, text=True, timeout=60, check=False
+        [*PYTHON, FORKED, scenario, server.url], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     return [json.loads(line) for line in ran.stdout.splitlines()]
