@@ -18,6 +18,9 @@ from trihop._exchange_sockets import DeadlineCut, Exchange, Limit, Reader, bound
 
 _Function = Callable[..., Any]
 
+# What an empty socket takes without a wait, however little it buffers.
+_NO_WAIT_BYTES = 2048
+
 
 # ---- a request
 
@@ -54,6 +57,9 @@ def send(original: _Function) -> _Function:
             exchange.unsent = False
             exchange.sent = True
             exchange.requests += 1
+            if isinstance(data, bytes) and len(data) <= _NO_WAIT_BYTES:  # its head, and nothing else is on its way
+                original(conn, data)
+                return
         if isinstance(conn.sock, (socket.socket, SSLTransport)):
             with Limit(conn.sock, exchange):  # `sendall` takes it as the limit of all it sends together
                 original(conn, data)

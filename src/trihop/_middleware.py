@@ -176,7 +176,7 @@ def _send(
     if began_s >= watch.until_s:
         watch.run.check_deadline()
     handling = _Handling(watch, request)
-    if silence is not None:
+    if silence is not None and (outer is not None or (request.method, request.url) not in watch.untraced):
         quietly(_add_trace_headers, handling, outer)
     sent = Sent(started_s=began_s, asked_s=began_s, url=request.url or "", method=request.method or "GET")
     token = current.set(handling)

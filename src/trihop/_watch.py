@@ -61,7 +61,8 @@ class Watch:
         self._start_over()
         self._evidence = Evidence()
         self._credentials: tuple[Any, ...] = ()
-        self._untraced: set[tuple[str, str]] = set()
+        self.untraced: set[tuple[str, str]] = set()
+        """Polls that were asked for so long that they carry no trace any more."""
         self._last: tuple[Sent, ref[requests.PreparedRequest]] | None = None
 
     def _start_over(self) -> None:
@@ -92,8 +93,6 @@ class Watch:
         redirects, within the origin that gave them or to one that was named; never
         into a signed URL; with the first few of many polls.
         """
-        if (method, url) in self._untraced:
-            return False
         run = self.run
         if run.propagate is False or is_signed(url):
             return False
@@ -102,8 +101,8 @@ class Watch:
                 return False
             question = self._evidence.question(method, url)
             if question is not None and question.asked >= _TRACED_POLLS:
-                if len(self._untraced) < _MOST_PENDING:
-                    self._untraced.add((method, url))  # asked for ever, and answered in one look
+                if len(self.untraced) < _MOST_PENDING:
+                    self.untraced.add((method, url))
                 return False
         giver = redirected_from or self._evidence.handed_out_by(url)
         try:
@@ -170,7 +169,8 @@ class Watch:
     def _learn_credentials(self, request: requests.PreparedRequest) -> None:
         """What goes out is never to be shown; the server may quote it."""
         secrets, headers = self.run.courier.preparing.secrets, request.headers
-        found = (_field(headers, "authorization"), _field(headers, "cookie"))
+        fields: Any = getattr(headers, "_store", headers)  # by the names in lower case
+        found = (fields.get("authorization"), fields.get("cookie"))
         if found == self._credentials:
             secrets.last = request
         else:
@@ -389,15 +389,6 @@ def _received(response: requests.Response) -> int | None:
     """Bytes of a body that came over the wire so far; None where nobody counts."""
     tell = getattr(response.raw, "tell", None)
     return None if tell is None else int(tell())
-
-
-def _field(headers: Any, name: str) -> str | None:
-    """A header's value by its name in lower case; in requests' own dictionary it is known by that."""
-    store = getattr(headers, "_store", None)
-    if store is None:
-        return None if headers is None else headers.get(name)
-    found = store.get(name)
-    return None if found is None else found[1]
 
 
 def _carried(request: requests.PreparedRequest) -> str | None:

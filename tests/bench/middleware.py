@@ -5,17 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from typing import Any
 
 import requests
 import urllib3.connection
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.instrumentation.requests import RequestsInstrumentor
-from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from tests.bench.measure import Variant, ratios
 from tests.bench.server import running
 from tests.bench.triangle import Dropped, hand_written
 from urllib3.connection import HTTPConnection
@@ -23,6 +22,10 @@ from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.util import Retry
 from urllib3.util import connection as urllib3_connect
 from urllib3.util.ssltransport import SSLTransport
+
+from trihop import operation
+
+Loop = Callable[[requests.Session, str], object]
 
 # Where trihop puts its bounds, for the variant that is to have none of them.
 _BOUNDED: tuple[tuple[Any, str], ...] = (
@@ -42,7 +45,7 @@ _UNTOUCHED = [getattr(owner, name) for owner, name in _BOUNDED]
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """requests and urllib3 as they were before trihop was imported."""
+    """requests and urllib3 as they were before trihop was there."""
     now = [getattr(owner, name) for owner, name in _BOUNDED]
     _put(_UNTOUCHED)
     try:
@@ -51,99 +54,121 @@ def untouched() -> Iterator[None]:
         _put(now)
 
 
+@contextmanager
+def beside_an_operation() -> Iterator[None]:
+    """With an operation open in another context, so that `Session.send` is wrapped, and nothing inside it."""
+    block = operation("elsewhere", deadline=600)
+    elsewhere = copy_context()
+    elsewhere.run(block.__enter__)
+    try:
+        yield
+    finally:
+        elsewhere.run(block.__exit__, None, None, None)
+
+
+@contextmanager
+def instrumented() -> Iterator[None]:
+    """OpenTelemetry's own instrumentation."""
+    RequestsInstrumentor().instrument()
+    try:
+        yield
+    finally:
+        RequestsInstrumentor().uninstrument()
+
+
 def _put(functions: list[Any]) -> None:
     for (owner, name), function in zip(_BOUNDED, functions, strict=True):
         setattr(owner, name, function)
 
 
-def plain(session: requests.Session, url: str, count: int) -> None:
+def plain(count: int) -> Loop:
     """Requests that nothing is known of: of each its own span."""
-    for number in range(count):
-        assert session.get(f"{url}/results/{number}", timeout=30).content
+
+    def loop(session: requests.Session, url: str) -> None:
+        for number in range(count):
+            assert session.get(f"{url}/results/{number}", timeout=30).content
+
+    return loop
 
 
-def polled(session: requests.Session, url: str, count: int) -> None:
-    """A long loop of polls: one span."""
-    job = session.post(f"{url}/jobs", timeout=30).json()["id"]
-    for _ in range(count):
-        session.get(f"{url}/status/{job}", timeout=30).json()
+def polls(count: int) -> Loop:
+    """A submit and a long row of polls: two spans."""
+
+    def loop(session: requests.Session, url: str) -> None:
+        job = session.post(f"{url}/jobs", timeout=30).json()["id"]
+        for _ in range(count):
+            session.get(f"{url}/status/{job}", timeout=30).json()
+
+    return loop
 
 
-def overheads(variants: dict[str, Variant], *, rounds: int, repeats: int) -> dict[str, float]:
-    """What each variant costs above the first, as a share of what the last costs above it: the median over rounds."""
-    names = list(variants)
-    bare, theirs = names[0], names[-1]
-    seen: dict[str, list[float]] = {name: [] for name in names}
-    for variant in variants.values():
-        variant()
-    for turn in range(rounds):
+Variant = tuple[AbstractContextManager[None], Callable[[], object]]
+
+
+def cpu_times(variants: dict[str, Callable[[], Variant]], rounds: int) -> dict[str, float]:
+    """Seconds of CPU that each takes, the median of rounds in which they take turns; setting up does not count."""
+    seen: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(rounds + 1):
+        names = list(variants)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            began = time.process_time()
-            for _ in range(repeats):
-                variants[name]()
-            seen[name].append(time.process_time() - began)
-    base = statistics.median(seen[bare])
-    above = {name: statistics.median(times) - base for name, times in seen.items()}
-    return {name: above[name] / above[theirs] for name in names[1:-1]}
+            around, run = variants[name]()
+            with around:
+                began = time.process_time()
+                run()
+                seen[name].append(time.process_time() - began)
+    return {name: statistics.median(times[1:]) for name, times in seen.items()}
 
 
-def report(*, rounds: int = 41, repeats: int = 20) -> dict[str, float]:
+def report(*, rounds: int = 61) -> dict[str, float]:
     """Print the table; the ratios by name."""
-    from trihop import operation
-    from trihop._middleware import instrument, uninstrument
-
     found: dict[str, float] = {}
 
-    def show(title: str, ratio: float, limit: float) -> None:
+    def show(title: str, ratio: float, reach: str) -> None:
         found[title] = ratio
-        print(f"{title:<55} {ratio:6.3f}   (reach {limit:.2f})")
+        print(f"{title:<55} {ratio:6.2f}   ({reach})")
 
-    with running() as url, requests.Session() as session, requests.Session() as other, requests.Session() as third:
+    with running() as url, requests.Session() as session:
         with operation("warm", deadline=60, session=session):
             session.get(f"{url}/status")
-        instrument()
-
-        def bare(loop: Callable[[requests.Session, str], object]) -> Variant:
-            def run() -> None:
-                with untouched():
-                    loop(session, url)
-
-            return run
-
-        def few(session: requests.Session, url: str) -> None:
-            plain(session, url, 50)
-
-        outside = ratios(
-            {"bare": bare(few), "instrumented": lambda: few(other, url)}, "bare", rounds=rounds, repeats=repeats // 10
+        outside = cpu_times(
+            {
+                "bare": lambda: (untouched(), lambda: plain(50)(session, url)),
+                "outside": lambda: (beside_an_operation(), lambda: plain(50)(session, url)),
+            },
+            rounds * 2,
         )
-        show("outside an operation / bare", outside["instrumented"][0], 1.02)
+        show("request outside an operation / bare", outside["outside"] / outside["bare"], "reach 1.02")
 
-        provider, meters = TracerProvider(), MeterProvider()
+        provider = TracerProvider()
         provider.add_span_processor(BatchSpanProcessor(Dropped()))
         trace.set_tracer_provider(provider)
         tracer = trace.get_tracer("bench")
-        for title, loop in (
-            ("triangle", hand_written),
-            ("30 polls", lambda session, url: polled(session, url, 30)),
-            ("10 plain requests", lambda session, url: plain(session, url, 10)),
+
+        def inside(loop: Loop) -> None:
+            with operation("bench", deadline=60, session=session):
+                loop(session, url)
+
+        def below_a_root(loop: Loop) -> None:
+            with tracer.start_as_current_span("bench"):
+                loop(session, url)
+
+        for title, loop, reach in (
+            ("loop of 100 polls", polls(100), "reach 0.50"),
+            ("loop of 30 polls", polls(30), "to know"),
+            ("triangle of 7 requests", hand_written, "to know"),
+            ("10 plain requests", plain(10), "to know"),
         ):
-
-            def ours(loop: Callable[[requests.Session, str], object] = loop) -> None:
-                with operation("bench", deadline=60, session=other):
-                    loop(other, url)
-
-            def theirs(loop: Callable[[requests.Session, str], object] = loop) -> None:
-                RequestsInstrumentor().instrument()
-                with tracer.start_as_current_span("bench"):
-                    loop(third, url)
-                RequestsInstrumentor().uninstrument()
-
-            uninstrument()
-            share = overheads({"bare": bare(loop), "ours": ours, "theirs": theirs}, rounds=rounds, repeats=repeats // 4)
-            show(f"{title}: overhead / instrumentation-requests'", share["ours"], 0.5)
+            took = cpu_times(
+                {
+                    "bare": lambda loop=loop: (untouched(), lambda: loop(session, url)),  # type: ignore[misc]
+                    "ours": lambda loop=loop: (nullcontext(), lambda: inside(loop)),  # type: ignore[misc]
+                    "theirs": lambda loop=loop: (instrumented(), lambda: below_a_root(loop)),  # type: ignore[misc]
+                },
+                rounds,
+            )
+            above = (took["ours"] - took["bare"]) / (took["theirs"] - took["bare"])
+            show(f"{title}: overhead / instrumentation-requests'", above, reach)
         provider.shutdown()
-        meters.shutdown()
-        _ = metrics
     return found
 
 
