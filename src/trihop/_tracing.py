@@ -123,7 +123,7 @@ class TraceSpan:
         if self._kept and self._ids is not None:
             tracer = quietly(tracer_for, _tracer(), Reserved(self._ids.trace_id, None))
         span = _start(name, INTERNAL, attributes, at_ns=at_ns, context=self._inside, links=links, tracer=tracer)
-        span.end(at_ns)
+        span.end(at_ns + 1)  # Jaeger 2 takes no length at all for a negative one, and warns of it
 
     @property
     def span_id(self) -> str | None:

@@ -45,6 +45,9 @@ def trace_to(path: str, sampler: str) -> None:
     if sampler == "otlp":
         configure(file=path, service="victim")
         return
+    if sampler == "collector":
+        configure(otlp=path, service="victim")
+        return
     from opentelemetry import trace
 
     if sampler == "foreign":
