@@ -53,7 +53,7 @@ DONE = {"status": "done", "url": "/files/1"}
 ENDINGS = {
     DeadlineExceeded: (
         [JOB, running(hint_s=3600)], "poll", "timeout",
-        "no result in time: the server asked for 3600 s and 59 s are left, last state 'running' after 1 polls "
+        "no result in time: the server asked for 3600 s and 59 s are left, last state 'running' after 1 poll "
         "(deadline 60 s)",
     ),
     PollBudgetExhausted: (
@@ -82,7 +82,7 @@ ENDINGS = {
     ),
     JobPartiallyFailed: (
         [JOB, {**DONE, "bad": 3}], "poll", "partial",
-        "the job ended with failed items, state 'done', {'failed': 3}",
+        "the job ended with failed items, state 'done' (3 failed)",
     ),
     OutcomeAmbiguous: (
         [JOB, {"status": "held", "error": "nobody closed it"}], "poll", "error",

@@ -27,7 +27,7 @@ def line(event: Event) -> str | None:
             total = f" of {size(event.bytes_total)}" if event.bytes_total else ""
             return f"downloaded {size(event.bytes_done)}{total}"
         case "finished":
-            return f"finished after {duration(event.elapsed)}, {event.polls} polls"
+            return f"finished after {duration(event.elapsed)}, {polls(event.polls)}"
         case "ended":
             return f"ended after {duration(event.elapsed)}: {event.message}"
         case _:
@@ -45,6 +45,24 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def seconds_as(seconds: float) -> str:
+    """Seconds by themselves, to the digits that matter.
+
+    >>> [seconds_as(s) for s in (3600, 0.166019, 27.8402, 1234567.8, 0)]
+    ['3600 s', '0.17 s', '27.8 s', '1234567.8 s', '0 s']
+    """
+    return f"{seconds:.{2 if seconds < 10 else 1}f}".rstrip("0").rstrip(".") + " s"
+
+
+def polls(number: int) -> str:
+    """So many polls.
+
+    >>> polls(1), polls(12)
+    ('1 poll', '12 polls')
+    """
+    return f"{number} poll{'' if number == 1 else 's'}"
 
 
 def size(size_bytes: float | None) -> str:

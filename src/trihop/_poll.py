@@ -20,6 +20,7 @@ from trihop._errors import (
     SurfaceError,
 )
 from trihop._hops import Lost, Nonsense, PollOutcome, Refused, SignIn, judge_poll, said
+from trihop._lines import polls
 from trihop._pacing import Budget, Hint, Pacing, Pause, backoff, first_pause, next_pause, read_hint
 from trihop._run import Hop, Run, label
 from trihop._session import Sent, Timeout
@@ -312,7 +313,7 @@ class Poller:
             state = self.run.job.state if self.run.job is not None else None
             raise self.run.error(
                 PollBudgetExhausted,
-                f"the job was not over after {self.asked} polls, last state {state!r}",
+                f"the job was not over after {polls(self.asked)}, last state {state!r}",
                 f"Raise Budget(polls=), or pace the polls more slowly. {self.run.still_running()}",
             )
 
@@ -401,7 +402,8 @@ def _ending_error(run: Run, ending: Ending, ready: Ready) -> OperationError:
                 JobPartiallyFailed: "Pass allow_partial=True to take what there is.",
                 JobFailed: "Mend what the server complains of, and submit anew.",
             }.get(kind, "Submit anew if it is still wanted.")
-            counts = f", {ending.counts}" if ending.counts else ""
+            counted = ", ".join(f"{number} {name}" for name, number in (ending.counts or {}).items())
+            counts = f" ({counted})" if counted else ""
             return run.error(
                 kind,
                 f"{words[kind]}, state {ending.state!r}{counts}{why}",

@@ -26,6 +26,7 @@ from trihop._errors import (
 from trihop._events import Event, EventKind
 from trihop._fold import Attempt, Fold, encoded_size
 from trihop._hops import error_fields
+from trihop._lines import polls, seconds_as
 from trihop._origin import origin_of
 from trihop._pacing import Pause
 from trihop._prepare import AsInRequests
@@ -34,6 +35,7 @@ from trihop._redact import SHORTEST_KNOWN, redact_text, redact_url, redacted_cau
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
 from trihop._surface import ReadState
+from trihop._trace_url import link, named
 from trihop._tracing import (
     CLIENT,
     INTERNAL,
@@ -107,6 +109,7 @@ class Run:
         propagate: bool | None,
         attributes: Mapping[str, Any],
         visit: Visit | None = None,
+        trace_url: str | None = None,
     ) -> None:
         found = None if visit is None or not visit.resumed else visit.found
         self.name = name
@@ -174,6 +177,8 @@ class Run:
             self.root = resume_operation(name[:64], resumed, at_ns=self._anchor_ns, reserved=found.trace)
         self.reserved = found.trace if found is not None and found.trace is not None else self.root.reserved()
         """The ids of the root, for whoever ends it."""
+        self.trace_url = link(trace_url if trace_url is not None else named(), self.root.trace_id)
+        """Where its trace can be looked at."""
         self.instruments = instruments()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
@@ -224,7 +229,7 @@ class Run:
             left = max(0.0, self.deadline.remaining())
             who = "the server asked for" if pause.reason == "hint" else f"the next {pause.reason} pause is"
             raise self.deadline_exceeded(
-                "wait", f"{who} {pause.seconds:g} s and {left:g} s are left", asked=pause.seconds
+                "wait", f"{who} {seconds_as(pause.seconds)} and {seconds_as(left)} are left", asked=pause.seconds
             )
         self.tell("waiting", next_poll_in=pause.seconds)
         before_s = self.clock.monotonic()
@@ -255,6 +260,7 @@ class Run:
             self.status_code,
             self.polls,
             self.elapsed_s,
+            self.trace_url,
         )
 
     def tell(self, kind: EventKind, **more: Any) -> None:
@@ -391,13 +397,13 @@ class Run:
             else "no result in time"
         )
         state = (
-            f", last state {self.job.state!r} after {self.polls} polls"
+            f", last state {self.job.state!r} after {polls(self.polls)}"
             if self.job is not None and self.job.state
             else ""
         )
         return self.error(
             DeadlineExceeded,
-            f"{when}: {what}{state} (deadline {self.deadline.duration_s:g} s)",
+            f"{when}: {what}{state} (deadline {seconds_as(self.deadline.duration_s)})",
             self.still_running(),
             phase=phase,
             asked=asked,
@@ -745,10 +751,9 @@ class Hop:
         """The error for a deadline that struck inside an exchange."""
         if asked_s is not None:
             self.fold.wait_refused(asked_s)
-            left = max(0.0, self.run.deadline.remaining())
-            return self.run.deadline_exceeded(
-                phase, f"a retry mounted on the session would wait {asked_s:g} s and {left:g} s are left", asked=asked_s
-            )
+            left = seconds_as(max(0.0, self.run.deadline.remaining()))
+            what = f"a retry mounted on the session would wait {seconds_as(asked_s)} and {left} are left"
+            return self.run.deadline_exceeded(phase, what, asked=asked_s)
         return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
 
     def fail(self, error: Exception) -> None:

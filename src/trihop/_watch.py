@@ -21,6 +21,7 @@ from trihop import _semconv as semconv
 from trihop._errors import DeadlineExceeded, TrihopError
 from trihop._evidence import MOST_READ_BYTES, Evidence, Exchange, Question, Seen
 from trihop._exchange import DeadlineCut
+from trihop._lines import seconds_as
 from trihop._origin import origin_of
 from trihop._prepare import without_user
 from trihop._redact import is_signed
@@ -82,8 +83,8 @@ class Watch:
         run = self.run
         if cut.asked_s is None:
             return run.deadline_exceeded(cut.phase, "the request was cut off")
-        left = max(0.0, run.deadline.remaining())
-        what = f"a retry mounted on the session would wait {cut.asked_s:g} s and {left:g} s are left"
+        left = seconds_as(max(0.0, run.deadline.remaining()))
+        what = f"a retry mounted on the session would wait {seconds_as(cut.asked_s)} and {left} are left"
         return run.deadline_exceeded(cut.phase, what, asked=cut.asked_s)
 
     def may_carry_trace(self, method: str, url: str, redirected_from: str | None) -> bool:

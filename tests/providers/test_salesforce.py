@@ -258,7 +258,7 @@ def test_complete_with_failed_rows_is_partial(ingest, server, tmp_path):
     server.script(job("Open"), 201, job("UploadComplete"))
     server.script(job("JobComplete", numberRecordsProcessed=10_000, numberRecordsFailed=3))
 
-    with pytest.raises(JobPartiallyFailed, match=r"failed items.*'total': 10000, 'failed': 3") as caught:
+    with pytest.raises(JobPartiallyFailed, match=r"failed items.*\(10000 total, 3 failed\)") as caught:
         ingest()
 
     assert [result.name for result in caught.value.ready.results] == [
