@@ -97,6 +97,7 @@ class Operation:
         store: Store | None = None,
         store_payload: bool = False,
         resuming: Resuming | None = None,
+        trace_url: str | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -112,6 +113,7 @@ class Operation:
         self._store = store
         self._store_payload = store_payload
         self._resuming = resuming
+        self._trace_url = trace_url
         self._run_or_none: Run | None = None
         self._session: requests.Session | None = None
         self._once: dict[str, Any] = {}
@@ -154,6 +156,7 @@ class Operation:
             propagate=self._propagate,
             attributes=self._attributes,
             visit=visit,
+            trace_url=self._trace_url,
         )
         if visit is not None:
             visit.open(self._run)
@@ -177,7 +180,7 @@ class Operation:
             if exception is not None:
                 if exception is self._step_failed and run.hop is not None:
                     run.hop.fail(self._step_failed)
-                note_trace(exception, self.name, run.root.trace_id)
+                note_trace(exception, self.name, run.root.trace_id, run.trace_url)
             run.root.leave(self._span_token)
             middleware.leave(self._cover_token, self._watch)
             self._watch.finish(exception)

@@ -109,6 +109,7 @@ class Visit:
     def open(self, run: Run) -> None:
         """Go on with a run of our own, under a lease that is kept alive."""
         self.run = run
+        self.left.trace_url = run.trace_url
         heartbeat.watch(self)
 
     def renew(self) -> None:
@@ -373,7 +374,8 @@ class Visit:
             self.end(run.error(JobCancelled, what, "Submit anew if it is still wanted.", error=None))
             return True
         if exception is None:
-            if saved.phase != READY or (self.step and run.ready is None):
+            if saved.phase != READY or (run.ready is None and run.ending is None):
+                # The results are the next step's, and not lost on a block that never saw them.
                 self._leave_open(None)
                 return False
             self.end(run.ending)  # a failure that the caller got over is still how the job ended

@@ -59,7 +59,11 @@ class TrihopError(Exception):
         return type(self), (self.what, self.record, self.then), {**vars(self), **self.quotable}
 
     def __str__(self) -> str:
-        return f"{self.what} [{self.record}]. {self.then}".rstrip()
+        return f"{self.what} [{self.record}]. {self.then}".rstrip() + self._door()
+
+    def _door(self) -> str:
+        """The link to the trace, at the end of the message, where nothing sticks to it."""
+        return "" if self.record.trace_url is None else f" Trace: {self.record.trace_url}"
 
     @property
     def operation(self) -> str:
@@ -80,6 +84,11 @@ class TrihopError(Exception):
     def trace_id(self) -> str | None:
         """32 hex digits, or None without tracing."""
         return self.record.trace_id
+
+    @property
+    def trace_url(self) -> str | None:
+        """A link to the trace, where `trace_url=` or TRIHOP_TRACE_URL says what it looks like."""
+        return self.record.trace_url
 
     @property
     def hop(self) -> str | None:
@@ -218,13 +227,16 @@ class StoreError(TrihopError):
 
     def __str__(self) -> str:
         known = f" [{self.record}]" if self.record.operation_id else ""
-        return f"{self.what}{known}. {self.then}".rstrip()
+        return f"{self.what}{known}. {self.then}".rstrip() + self._door()
 
 
-def note_trace(exception: BaseException, operation: str, trace_id: str | None) -> None:
-    """Put the trace id on what the caller's own code raised, where Python has notes (3.11); ours carry it anyway."""
+def note_trace(exception: BaseException, operation: str, trace_id: str | None, trace_url: str | None) -> None:
+    """Put the trace, as a link where there is one, on what the caller's own code raised; ours carry it anyway.
+
+    Python has notes from 3.11 on.
+    """
     if trace_id is None or isinstance(exception, TrihopError) or not isinstance(exception, Exception):
         return
     notes = getattr(exception, "__notes__", ())
     if hasattr(exception, "add_note") and not any(trace_id in note for note in notes):
-        exception.add_note(f"trihop: operation {operation!r}, trace {trace_id}")
+        exception.add_note(f"trihop: operation {operation!r}, trace {trace_url or trace_id}")

@@ -32,6 +32,8 @@ class Left:
     def __init__(self, saved: Saved, *, fresh: bool) -> None:
         self.saved = saved
         self._ready_told = fresh
+        self.trace_url: str | None = None
+        """Where the trace can be looked at, for errors."""
 
     def job(self) -> Job | None:
         """The job that is known of an earlier visit."""
@@ -49,6 +51,7 @@ class Left:
         error = error_from(self.saved)
         if error is None or self.saved.outcome is None:
             return None
+        error.record = replace(error.record, trace_url=self.trace_url)
         met_in = "submit" if self.saved.outcome["hop"] == "submit" else "poll"
         if isinstance(error, JobPartiallyFailed):
             met_in = "poll"

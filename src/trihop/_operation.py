@@ -17,6 +17,7 @@ from trihop._deadline import DeadlineSpec, seconds_until
 from trihop._events import Event
 from trihop._origin import check_origins
 from trihop._provider import Provider
+from trihop._trace_url import checked
 
 if TYPE_CHECKING:
     from trihop._block import Operation
@@ -41,6 +42,7 @@ def operation(
     on_interrupt: OnInterrupt = "leave",
     store: Store | None = None,
     store_payload: bool = False,
+    trace_url: str | None = None,
     clock: Clock | None = None,
 ) -> Operation:
     """One operation: a block with one deadline and one trace over all that happens in it.
@@ -60,6 +62,8 @@ def operation(
         store: Where its record lives, so that whoever enters the key again goes on with
             the same job; needs `key`. The block is a visit then: it may end before the operation.
         store_payload: Whether the payload itself goes into the record, so that a worker can submit it.
+        trace_url: What a link to a trace looks like, such as `http://localhost:16686/trace/{trace_id}`;
+            errors show it then. Else what TRIHOP_TRACE_URL says.
         clock: Whose time; for tests.
 
     Raises:
@@ -102,6 +106,8 @@ def operation(
     expect(store_payload, bool, f"{here} store_payload=", "True or False")
     if store_payload and store is None:
         raise ValueError(f"{here} store_payload= needs a store=")
+    if trace_url is not None:
+        checked(expect(trace_url, str, f"{here} trace_url=", "a text"), f"{here} trace_url=")
     from trihop._block import Operation
 
     return Operation(
@@ -118,4 +124,5 @@ def operation(
         clock=clock,
         store=store,
         store_payload=store_payload,
+        trace_url=trace_url,
     )

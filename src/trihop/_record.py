@@ -21,6 +21,7 @@ class OperationRecord:
         status_code: The last HTTP status.
         polls: How often the status monitor was asked.
         elapsed_s: Seconds since it began.
+        trace_url: Where the trace can be looked at; None where there is none, or nobody said.
     """
 
     name: str
@@ -32,6 +33,7 @@ class OperationRecord:
     status_code: int | None = None
     polls: int = 0
     elapsed_s: float = 0.0
+    trace_url: str | None = None
 
     @property
     def job_id(self) -> str | None:
