@@ -35,6 +35,7 @@ from trihop._redact import SHORTEST_KNOWN, redact_text, redact_url, redacted_cau
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
 from trihop._surface import ReadState
+from trihop._trace_url import link, named
 from trihop._tracing import (
     CLIENT,
     INTERNAL,
@@ -108,6 +109,7 @@ class Run:
         propagate: bool | None,
         attributes: Mapping[str, Any],
         visit: Visit | None = None,
+        trace_url: str | None = None,
     ) -> None:
         found = None if visit is None or not visit.resumed else visit.found
         self.name = name
@@ -175,6 +177,8 @@ class Run:
             self.root = resume_operation(name[:64], resumed, at_ns=self._anchor_ns, reserved=found.trace)
         self.reserved = found.trace if found is not None and found.trace is not None else self.root.reserved()
         """The ids of the root, for whoever ends it."""
+        self.trace_url = link(trace_url if trace_url is not None else named(), self.root.trace_id)
+        """Where its trace can be looked at."""
         self.instruments = instruments()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
@@ -256,6 +260,7 @@ class Run:
             self.status_code,
             self.polls,
             self.elapsed_s,
+            self.trace_url,
         )
 
     def tell(self, kind: EventKind, **more: Any) -> None:
