@@ -207,6 +207,13 @@ def _redact_header(name: str, value: str) -> str:
 
 _SCHEMES = ("bearer", "basic", "negotiate", "ntlm", "hawk", "sharedkey", "sharedaccesssignature")
 _WHOLE_LINES = ("authorization", "cookie", "header part")
+_ERROR_CODE = re.compile(
+    r"(?![\w-]*(?:pass|pwd|secret|cookie))"
+    r"[\w-]*(?:invalid|expired|missing|mismatch|notmatch|not_?found|not_?supported|required|unknown|revoked|malformed"
+    r"|denied|refused|fail|exception|error)[\w-]*\Z"
+)
+_WORD_BEFORE = re.compile(r"[\w-]{1,64}\Z")
+_PROSE = re.compile(r"[A-Z]?[a-z]{0,9}\ [a-z]{1,20}\b(?![=:])")
 _REST_OF_LINE = re.compile(r"[^\r\n]*")
 _REST_OF_WORD = re.compile(r"(?:(?i:bearer|basic|token|apikey)(?:\s{1,4}|%20|\+))*[^\s\"<>&]*")  # token: Bearer …
 
@@ -321,6 +328,8 @@ def _without_assigned(text: str, lowered: str, assigned: re.Pattern[str]) -> str
     for match in assigned.finditer(lowered):
         # A value may hold the next name, so each begins where its name ends and may end behind the last.
         start = match.end()
+        if _PROSE.match(text, start) and _is_error_code(lowered, match):
+            continue  # INVALID_SESSION_ID: Session expired
         if (quote := match["quote"]) and "header part" not in match[0]:
             end = _closing(text, quote, start)
         elif match["bracket"] or any(name in match[0] for name in _WHOLE_LINES):
@@ -331,6 +340,13 @@ def _without_assigned(text: str, lowered: str, assigned: re.Pattern[str]) -> str
             kept += text[done:start], REDACTED if end > start else ""
         done = max(done, end)
     return "".join(kept) + text[done:]
+
+
+def _is_error_code(lowered: str, match: re.Match[str]) -> bool:
+    """Whether the name says what was wrong with a credential, and what stands behind it is no credential."""
+    name, colon, _ = match[0].partition(":")
+    before = _WORD_BEFORE.search(lowered, max(0, match.start() - 64), match.start())
+    return bool(colon) and match[0][-1] == " " and _ERROR_CODE.match((before[0] if before else "") + name) is not None
 
 
 def _end_of(rest: re.Pattern[str], text: str, start: int) -> int:
