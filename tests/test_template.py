@@ -122,7 +122,11 @@ JOB = Job(
     ("template", "url"),
     [
         ("{status_url}", "https://api.test/v1/jobs/7?v=1"),
-        ("{status_url}/cancel", "https://api.test/v1/jobs/7?v=1/cancel"),
+        ("{status_url}/cancel", "https://api.test/v1/jobs/7/cancel?v=1"),
+        ("{status_url}:cancel", "https://api.test/v1/jobs/7:cancel?v=1"),
+        ("{status_url}/{state}?deep=1&at={id}", "https://api.test/v1/jobs/7/running?v=1&deep=1&at=a%2Fb%20c"),
+        ("{status_url}?deep=1", "https://api.test/v1/jobs/7?v=1&deep=1"),
+        ("{submit_url}?deep=1", "https://api.test/v1/jobs?deep=1"),
         ("{submit_url}/{id}", "https://api.test/v1/jobs/a%2Fb%20c"),
         ("jobs/{id}/{state}", "https://api.test/v1/jobs/a%2Fb%20c/running"),
         ("/r/{memo.region}/{memo.n}", "https://api.test/r/eu%20west/3"),
@@ -131,7 +135,7 @@ JOB = Job(
     ],
 )
 def test_a_url_template_is_filled_and_joined_to_the_submits_url(template: str, url: str) -> None:
-    """An id is one piece of a path and is percent-encoded; URLs go in as they are."""
+    """An id is one piece of a path and is percent-encoded; URLs go in as they are, or with a longer path or query."""
     assert fill(Call("GET", template), JOB) == Call("GET", url)
 
 

@@ -13,6 +13,7 @@ from trihop._values import JSON, Call, Job
 FIELDS = "{id} {status_url} {submit_url} {state} {memo.x}"
 _FIELD = re.compile(r"\{(id|status_url|submit_url|state|memo\.\w+)\}")
 _ANY_WORD = re.compile(r"\{([\w.]*)\}")
+_LONGER = re.compile(r"\{(status_url|submit_url)\}(?P<path>[^?#]*)\??(?P<query>[^#]*)")
 _KEPT_IN_URLS = ":/?#[]@!$&'()*+,;=%~"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _UP_TO_QUERY = re.compile(r"[^?#]*")
@@ -33,10 +34,13 @@ def check_url(template: str, where: str) -> None:
 def fill(call: Call, job: Job) -> Call:
     """The call with its fields replaced; its URL absolute where the job knows a base.
 
+    What follows `{status_url}` or `{submit_url}` lengthens the path of that URL,
+    or its query, wherever its own query begins.
+
     Raises:
         LookupError: The job lacks a field that the template needs.
     """
-    url = _FIELD.sub(lambda match: _in_url(match.group(1), job), call.url)
+    url = _filled(call.url, job)
     base = job.submit_url or job.status_url
     return replace(
         call,
@@ -116,6 +120,19 @@ def _over_tls(base: str, url: str) -> str:
         return url
     rest = url[len("http") :]
     return "https" + (rest if there.port == here.port else _PORT_80.sub("", rest, count=1))
+
+
+def _filled(template: str, job: Job) -> str:
+    longer = _LONGER.fullmatch(template)
+    if longer is None or not (longer["path"] or longer["query"]):
+        return _put(template, job)
+    url, _, own = _value(longer[1], job).partition("#")[0].partition("?")
+    query = "&".join(part for part in (own, _put(longer["query"], job)) if part)
+    return url + _put(longer["path"], job) + (f"?{query}" if query else "")
+
+
+def _put(text: str, job: Job) -> str:
+    return _FIELD.sub(lambda match: _in_url(match.group(1), job), text)
 
 
 def _value(name: str, job: Job) -> str:
