@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as _json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import replace
@@ -121,13 +121,26 @@ class Operation:
         self._entered = False
         self._ended = False
         self._outer: Operation | None = None
+        self._watch: Watch | None = None
 
     # ---- the block
 
     def __enter__(self) -> Operation:
+        self._open(_still_open(_current.get()))
+        self._step_in()
+        self._run.tell("started")
+        return self
+
+    def _open(self, outer: Operation | None = None, *, courier: Courier | None = None, apart: bool = False) -> None:
+        """Begin it, without surrounding any code.
+
+        Args:
+            outer: The operation around it, whose deadline counts as well.
+            courier: Sends its requests; else one of its own.
+            apart: Whether it has a trace of its own, with a link to the caller's span.
+        """
         if self._entered:
             raise RuntimeError(f"operation {self.name!r} was entered before; make a new one with operation(…)")
-        outer = _still_open(_current.get())
         now = utc(self._clock.time_ns())
         duration_s = seconds_until(self._deadline_given, now=now, operation=self.name)
         deadline = Deadline(self._clock.monotonic() + duration_s, duration_s, self._clock)
@@ -144,7 +157,8 @@ class Operation:
                 raise
         self._entered = True
         self._session = self._session_given if self._session_given is not None else requests.Session()
-        courier = Courier(self._session, Trusted(self._origins), self._clock, deadline.remaining)
+        if courier is None:
+            courier = Courier(self._session, Trusted(self._origins), self._clock, deadline.remaining)
         self._run_or_none = Run(
             self.name,
             provider=self.provider,
@@ -156,17 +170,32 @@ class Operation:
             propagate=self._propagate,
             attributes=self._attributes,
             visit=visit,
+            apart=apart,
             trace_url=self._trace_url,
         )
         if visit is not None:
             visit.open(self._run)
             self._go_on_from(visit)
+
+    def _step_in(self) -> None:
+        """Surround the code that follows: its requests, and the spans it starts."""
         self._current_token: Token[Operation | None] = _current.set(self)
-        self._watch = Watch(self._run)
+        if self._watch is None:
+            self._watch = Watch(self._run)
         self._cover_token = middleware.enter(self._watch, self._session_given)
         self._span_token = self._run.root.make_current()
-        self._run.tell("started")
-        return self
+
+    def _step_out(self) -> None:
+        """Undo `_step_in`, but for what is current."""
+        assert self._watch is not None
+        self._run.root.leave(self._span_token)
+        middleware.leave(self._cover_token, self._watch)
+
+    def _close(self, exception: BaseException | None) -> None:
+        """End it, or with a store the visit."""
+        if self._watch is not None:
+            self._watch.finish(exception)
+        self._run.close(exception)
 
     def __exit__(
         self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
@@ -181,13 +210,12 @@ class Operation:
                 if exception is self._step_failed and run.hop is not None:
                     run.hop.fail(self._step_failed)
                 note_trace(exception, self.name, run.root.trace_id, run.trace_url)
-            run.root.leave(self._span_token)
-            middleware.leave(self._cover_token, self._watch)
-            self._watch.finish(exception)
+            self._step_out()
             try:
-                run.close(exception)
+                self._close(exception)
             finally:
                 self._step_aside()
+                self._let_go()
 
     def _step_aside(self) -> None:
         if _current.get() is self:
@@ -196,6 +224,8 @@ class Operation:
             except ValueError:  # a generator that was entered in another context
                 _current.set(None)
             _current.set(_still_open(_current.get()))
+
+    def _let_go(self) -> None:
         if self._session_given is None and self._session is not None:
             self._session.close()
         self._give_key_back()
@@ -335,6 +365,34 @@ class Operation:
         call = Call(method, url)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
+        return self._at_once(
+            self._submitting(written, call, surface, retry, idempotency_key, timeout, as_in_requests)
+        )
+
+    def _at_once(self, steps: Generator[Pause, None, T]) -> T:
+        """Take the steps, and sleep the pauses between them."""
+        while True:
+            try:
+                pause = next(steps)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            try:
+                self._run.pause(pause)
+            except BaseException as error:
+                steps.throw(error)
+
+    def _submitting(
+        self,
+        written: Call,
+        call: Call,
+        surface: SubmitSurface | None,
+        retry: RetryPolicy | None,
+        idempotency_key: str | None,
+        timeout: Timeout,
+        as_in_requests: AsInRequests,
+    ) -> Generator[Pause, None, Job]:
+        """The submit, as `submit` describes it; yields the pauses between its attempts."""
+        run = self._run
         visit, digest, doubtful = run.visit, "", False
         if visit is not None:
             digest = visit.refuse_another(call, as_in_requests)
@@ -342,7 +400,7 @@ class Operation:
                 run.ending = error
                 raise error
             if run.job is not None and visit.saved.phase in (SUBMITTED, READY):
-                self._watch.know(run.job)
+                self._know(run.job)
                 return run.job
             doubtful = visit.saved.phase == SUBMITTING
             run.idempotency_key = visit.saved.idempotency_key if doubtful else None
@@ -351,10 +409,10 @@ class Operation:
             if visit is not None and doubtful:
                 found = self._in_doubt(hop, call, visit, retry)
                 if found is not None:
-                    self._watch.know(found)
+                    self._know(found)
                     return found
             try:
-                job = submit(
+                job = yield from submit(
                     hop,
                     call,
                     surface=surface,
@@ -369,8 +427,12 @@ class Operation:
                 if visit is not None:
                     visit.rejected()
                 raise
-        self._watch.know(job)
+        self._know(job)
         return job
+
+    def _know(self, job: Job) -> None:
+        if self._watch is not None:
+            self._watch.know(job)
 
     def _in_doubt(self, hop: Hop, call: Call, visit: Visit, retry: RetryPolicy | None) -> Job | None:
         """An earlier visit stopped in mid-submit: the job, if it can be found; None to send it again.
@@ -427,6 +489,31 @@ class Operation:
             allow_partial=allow_partial,
             timeout=timeout,
         )
+        begun = self._to_poll(job_or_url, surface, pacing, budget, allow_partial, timeout)
+        if isinstance(begun, Ready):
+            return begun
+        poller, call = begun
+        with run.in_hop("poll", call) as hop:
+            ready = poll(hop, poller, allow_partial=allow_partial)
+        if self._watch is not None:
+            self._watch.know_results(ready)
+        return ready
+
+    def _to_poll(
+        self,
+        job_or_url: Job | str | None,
+        surface: PollSurface | None = None,
+        pacing: Pacing | None = None,
+        budget: Budget | None = None,
+        allow_partial: bool = False,
+        timeout: Timeout = None,
+    ) -> Ready | tuple[Poller, Call]:
+        """Who asks for a job, and what first; or what is known to have become of it.
+
+        Raises:
+            As `poll`.
+        """
+        run = self._run
         if isinstance(job_or_url, str):
             url, given = run.courier.preparing.apart(self._absolute(job_or_url), {})
             if given:
@@ -467,10 +554,7 @@ class Operation:
         poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
         if run.visit is not None:
             run.visit.go_on(poller)
-        with run.in_hop("poll", call) as hop:
-            ready = poll(hop, poller, allow_partial=allow_partial)
-        self._watch.know_results(ready)
-        return ready
+        return poller, call
 
     def _submit_from_record(self, visit: Visit) -> None:
         """Submit what an earlier visit stored; only that, or the block, can.
@@ -745,6 +829,7 @@ class Operation:
 
     def _make_current(self, run: Run) -> None:
         _current.set(self)
+        assert self._watch is not None
         middleware.cover(self._watch, self._session_given)
         run.root.carry()
 

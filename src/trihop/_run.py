@@ -109,6 +109,7 @@ class Run:
         propagate: bool | None,
         attributes: Mapping[str, Any],
         visit: Visit | None = None,
+        apart: bool = False,
         trace_url: str | None = None,
     ) -> None:
         found = None if visit is None or not visit.resumed else visit.found
@@ -167,8 +168,8 @@ class Run:
             semconv.DEADLINE_AT: None if at is None else at.isoformat().replace("+00:00", "Z"),
             semconv.DEADLINE_DURATION: None if at is None else deadline.duration_s,
         }
-        self._around = None if visit is None else around()
-        if visit is None:
+        self._around = around() if visit is not None or apart else None
+        if visit is None and not apart:
             self.root = start_operation(name[:64], start, at_ns=self._anchor_ns)
         elif found is None or found.trace is None:
             self.root = start_durable(name[:64], start, at_ns=self._anchor_ns)
@@ -220,6 +221,22 @@ class Run:
         Raises:
             DeadlineExceeded: The pause does not fit; `asked` and `remaining` say by how much.
         """
+        self.plan(pause)
+        before_s = self.clock.monotonic()
+        if unless is None or pause.seconds <= _LOOK_EVERY_S:
+            self.clock.sleep(pause.seconds)
+        else:
+            until_s = before_s + pause.seconds
+            while (left_s := until_s - self.clock.monotonic()) > 0 and not unless():
+                self.clock.sleep(min(left_s, _LOOK_EVERY_S))
+        return self.paused(pause, before_s)
+
+    def plan(self, pause: Pause) -> None:
+        """Refuse a pause that leaves no time for a further request, and tell of one that does.
+
+        Raises:
+            DeadlineExceeded: The pause does not fit.
+        """
         hop = self.hop
         if hop is not None and hop.taker is not None:
             hop.taker.settle(hop)
@@ -232,13 +249,10 @@ class Run:
                 "wait", f"{who} {seconds_as(pause.seconds)} and {seconds_as(left)} are left", asked=pause.seconds
             )
         self.tell("waiting", next_poll_in=pause.seconds)
-        before_s = self.clock.monotonic()
-        if unless is None or pause.seconds <= _LOOK_EVERY_S:
-            self.clock.sleep(pause.seconds)
-        else:
-            until_s = before_s + pause.seconds
-            while (left_s := until_s - self.clock.monotonic()) > 0 and not unless():
-                self.clock.sleep(min(left_s, _LOOK_EVERY_S))
+
+    def paused(self, pause: Pause, before_s: float) -> float:
+        """Note a pause that has been going on since then; how long it took."""
+        hop = self.hop
         slept_s = self.clock.monotonic() - before_s
         if hop is not None:
             hop.fold.wait(slept_s, pause.reason)
@@ -434,10 +448,19 @@ class Run:
     ) -> Iterator[Hop]:
         """Open a hop for the block; an error that leaves it ends the hop as failed."""
         hop = self.open_hop(name, call, taker)
+        with self.inside(hop):
+            yield hop
+        if not leave_open:
+            self.close_hop()
+
+    @contextmanager
+    def inside(self, hop: Hop) -> Iterator[None]:
+        """Go on with the open hop for the block; an error that leaves it ends the hop as failed."""
+        name = hop.name
         if name != "download":
             self.job_error = None
         try:
-            yield hop
+            yield
         except Exception as error:
             if isinstance(error, TrihopError):
                 self.ending = error
@@ -450,8 +473,6 @@ class Run:
             raise
         if name != "download" or (self.ending is not None and self.ending.hop == "download"):
             self.ending = None  # what the caller got over; a failed job stays one, whatever is fetched of it
-        if not leave_open:
-            self.close_hop()
 
     def open_hop(self, name: str, call: Call | None, taker: Taker | None = None) -> Hop:
         """Close what is open and open the next hop."""

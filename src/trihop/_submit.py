@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from trihop._clock import utc
 from trihop._errors import SubmitRejected, SubmitUncertain, SurfaceError
 from trihop._hops import Nonsense, judge_submit, said
-from trihop._pacing import RetryPolicy, backoff, read_hint
+from trihop._pacing import Pause, RetryPolicy, backoff, read_hint
 from trihop._poll import settle
 from trihop._prepare import AsInRequests
 from trihop._run import Hop, Run
@@ -38,8 +38,8 @@ def submit(
     as_in_requests: AsInRequests,
     digest: str = "",
     doubtful: bool = False,
-) -> Job:
-    """Send the submit and read its answer.
+) -> Generator[Pause, None, Job]:
+    """Send the submit and read its answer; yields the pauses before it is sent again, to be slept by whoever asked.
 
     Without a key it goes out once: who never got an answer cannot know whether
     there is a job. With one, or where `retry` permits it, it is sent again.
@@ -84,7 +84,7 @@ def submit(
         if attempt == attempts or not resendable:
             break
         after = outcome.after if outcome.after is not None else hint.seconds if hint is not None else None
-        run.pause(backoff(run.provider.pacing, attempt, after, run.room_s(), run.clock.random))
+        yield backoff(run.provider.pacing, attempt, after, run.room_s(), run.clock.random)
     error = None if sent.reply is None else said(sent.reply)
     if doubtful:
         raise _uncertain(run, sent, error, keyed=keyed)
