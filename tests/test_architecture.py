@@ -33,7 +33,7 @@ ORDER = [
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
     "_schedule",
     *("_hops", "_record", "_trace_url", "_errors", "_saved"),
-    *("_fold", "_reserved", "_tracing", "_configure", "stores"),
+    *("_fold", "_reserved", "_tracing", "_attempt_log", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
     *(
         "_straight",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from trihop import _semconv as semconv
+from trihop._attempt_log import attempt_log
 from trihop._deadline import Deadline
 from trihop._errors import (
     DeadlineExceeded,
@@ -181,6 +182,7 @@ class Run:
         self.trace_url = link(trace_url if trace_url is not None else named(), self.root.trace_id)
         """Where its trace can be looked at."""
         self.instruments = instruments()
+        self.attempt_log = attempt_log()
         self.measure(semconv.OPERATION_ACTIVE, 1)
 
     # ---- time
@@ -735,7 +737,7 @@ class Hop:
         run = self.run
         marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
         self.late = False
-        self.fold.add(
+        added = self.fold.add(
             Attempt(
                 self.fold.attempts + 1,
                 run.at_ns(sent.started_s),
@@ -748,6 +750,11 @@ class Hop:
                 headers=self._told(sent) if error_type is not None or marks else None,
             )
         )
+        if run.attempt_log is not None:
+            job = self.job if self.job is not None else run.job
+            job_id = None if job is None else run.shown(job.id)
+            told = {**run.common, semconv.HOP: self.name, semconv.JOB_ID: job_id}
+            run.attempt_log.write(added, told, self.span)
         if measured:
             run.measure_exchanges(sent, error_type)
 
