@@ -196,3 +196,19 @@ def test_what_is_wrong_is_said_in_a_line(run, begun, arguments, said):
     assert done.returncode in (1, 2)
     assert said in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--help",), b"Go on with the operation"),
+        (("ls", "--store", "sqlite:///operations.db"), b"this store needs sqlalchemy: pip install 'trihop[sql]'"),
+    ],
+)
+def test_without_sqlalchemy_what_needs_none_works_and_the_rest_says_what_to_install(run, tmp_path, arguments, said):
+    """The extra `cli` is without it: the help is shown, and a store's command names the extra it lacks."""
+    (tmp_path / "sqlalchemy.py").write_text("raise ModuleNotFoundError('no', name='sqlalchemy')\n")
+    done = run(*arguments, env={"PYTHONPATH": str(tmp_path)})
+
+    assert said in done.stdout + done.stderr
+    assert b"Traceback" not in done.stderr

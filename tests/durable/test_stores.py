@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import trihop
 from durable.shelves import InFile, InMemory, Shelf
 from durable.store_suite import StoreSuite
 
@@ -29,3 +31,12 @@ class TestSQLiteStore(StoreSuite):
         shelf = InFile(tmp_path)
         yield shelf
         shelf.close()
+
+
+def test_a_store_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for SQLStore without SQLAlchemy is told the extra that brings it."""
+    monkeypatch.delitem(sys.modules, "trihop.stores._sql", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+
+    with pytest.raises(ModuleNotFoundError, match=r"SQLStore needs sqlalchemy: pip install 'trihop\[sql\]'"):
+        trihop.SQLStore  # noqa: B018 - to name it is to import it

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from trihop import SQLStore, Store, StoreError, TrihopError, Worker
+from trihop import Store, StoreError, TrihopError, Worker
 from trihop._claims import read
 from trihop._holder import told as told_holder
 from trihop._saved import SUBMITTED, SUBMITTING, Saved
@@ -70,6 +70,8 @@ def opened(store_url: str | None, worker: Worker | None = None) -> Iterator[Stor
         if store_url is None:
             raise click.UsageError("say where the store is: --store sqlite:///operations.db, or TRIHOP_STORE.")
         try:
+            from trihop import SQLStore
+
             store = SQLStore(store_url)
         except ValueError as wrong:
             raise click.UsageError(str(wrong)) from None

@@ -211,4 +211,10 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module 'trihop.stores' has no attribute {name!r}")
         from importlib import import_module
 
-        return getattr(import_module(_LATER[name]), name)
+        try:
+            return getattr(import_module(_LATER[name]), name)
+        except ModuleNotFoundError as missing:
+            if missing.name != "sqlalchemy":
+                raise
+            told = f"{name} needs sqlalchemy: pip install 'trihop[sql]'"
+            raise ModuleNotFoundError(told, name="sqlalchemy") from None
