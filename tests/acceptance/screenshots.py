@@ -10,7 +10,7 @@ from acceptance.traces import SCENES
 from trihop.viewer import read, to_html
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-SHOTS = (("success", False, 780), ("deadline", True, 990), ("400 polls", False, 900))
+SHOTS = (("success", False, 780), ("deadline", True, 990), ("400 polls", False, 900), ("resumed", False, 900))
 
 
 def main() -> None:

@@ -85,6 +85,50 @@ def four_hundred_polls() -> bytes:
     return pen.lines
 
 
+def resumed() -> bytes:
+    """Killed five minutes after its start, taken up by another process fifty minutes later, and well in the end."""
+    polls: list[tuple[float, Values]] = [
+        (30.4 * number, good(number, "Queued" if number < 4 else "InProgress", wait=None if number == 10 else 30.4))
+        for number in range(1, 11)
+    ]
+    polls += [(3304.0 + 30.4 * number, good(11 + number, wait=30.4)) for number in range(7)]
+    polls.append((3516.8, good(18, "JobComplete", wait=None, trihop__attempt__verdict="succeeded")))
+    pen = Pen("export", provider="salesforce.query")
+    told = {
+        "trihop.operation.result": "success",
+        "trihop.operation.polls": 18,
+        "trihop.operation.resumed": True,
+        "trihop.operation.segments": 2,
+        "trihop.deadline.duration": 7200.0,
+        "trihop.deadline.remaining": 3670.0,
+        "trihop.job.state": "JobComplete",
+        "trihop.job.items.total": 1_200_000,
+    }
+    with pen.root(3529.0, told) as root:
+        pen.span("start export", root, 0.0, 1e-9, {**pen.shared, "trihop.segment.number": 1})
+        submit = pen.hop("submit", root, 0.01, 0.41, {"http.response.status_code": 200})
+        segment = {
+            "trihop.segment.number": 2,
+            "trihop.segment.gap": 2999.0,
+            "trihop.segment.reason": "lease_expired",
+        }
+        pen.span("resume export", root, 3303.0, 3303.0 + 1e-9, {**pen.shared, **segment})
+        ended = {
+            **polled(18, waited=486.4, state="JobComplete", wait_time_max=30.6),
+            "http.response.status_code": 200,
+        }
+        poll = pen.hop("poll", root, 0.41, 3516.9, ended, attempts=polls, follows=submit, url=STATUS_URL)
+        download = {
+            "http.response.status_code": 200,
+            "trihop.download.size": 512_000_000,
+            "trihop.download.expected_size": 512_000_000,
+            "trihop.download.rate": 4.2e7,
+        }
+        link = "https://files.example.com/750xx001.csv?X-Amz-Signature=REDACTED"
+        pen.hop("download", root, 3516.9, 3528.9, download, follows=poll, url=link)
+    return pen.lines
+
+
 def many_spans(number: int) -> bytes:
     """A trace of so many spans that are not trihop's, six below each; every 500th failed."""
     start_ns = 1_772_366_400_000_000_000
@@ -110,4 +154,5 @@ SCENES: Mapping[str, Callable[[], bytes]] = {
     "success": success,
     "deadline": deadline,
     "400 polls": four_hundred_polls,
+    "resumed": resumed,
 }

@@ -10,13 +10,13 @@ def seconds(duration_s: float) -> str:
 
     >>> [seconds(s) for s in (0.0004, 0.312, 5.4, 42.34, 723, 7500, 100_000)]
     ['0.4 ms', '312 ms', '5.40 s', '42.3 s', '12 m 03 s', '2 h 05 m', '1 d 04 h']
-    >>> [seconds(s) for s in (0, 60, 3600, -1.5)]
-    ['0 s', '1 m', '1 h', '-1.50 s']
+    >>> [seconds(s) for s in (0, 1e-9, 60, 3600, -1.5)]
+    ['0 s', '0 s', '1 m', '1 h', '-1.50 s']
     """
     if duration_s < 0:
         return f"-{seconds(-duration_s)}"
     if duration_s < 0.00995:
-        return f"{duration_s * 1000:.1f} ms" if duration_s else "0 s"
+        return f"{duration_s * 1000:.1f} ms" if duration_s >= 0.00005 else "0 s"
     if duration_s < 0.9995:
         return f"{duration_s * 1000:.0f} ms"
     if duration_s < 59.95:
