@@ -12,7 +12,7 @@ import requests_mock
 from requests.cookies import RequestsCookieJar
 
 from trihop import Reply, operation
-from trihop import _straight as straight
+from trihop._straight import Straight
 from trihop.testing import accepted, done, running
 
 SETTINGS = {"proxies": {}, "stream": True, "verify": True, "cert": None}
@@ -41,9 +41,8 @@ def whole_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def send(session: requests.Session, url: str) -> requests.Response:
-    with straight.send(
-        session, session.prepare_request(requests.Request("GET", url)), timeout=5, settings=SETTINGS
-    ) as response:
+    prepared = session.prepare_request(requests.Request("GET", url))
+    with Straight().send(session, prepared, timeout=5, settings=SETTINGS) as response:
         response.content  # noqa: B018 - read, and the connection is free again
     return response
 

@@ -19,10 +19,10 @@ from requests.cookies import RequestsCookieJar
 from requests.sessions import merge_setting
 from requests.structures import CaseInsensitiveDict
 
-from trihop import _straight as straight
 from trihop._origin import Trusted, origin_of
 from trihop._redact import is_signed
 from trihop._secrets import CREDENTIAL_NAME, Secrets
+from trihop._straight import Straight
 from trihop._values import Call
 
 # What a request to a foreign origin may take over from the session.
@@ -125,6 +125,7 @@ class Preparing:
         self.trusted = trusted
         self.options: dict[str, Any] = {}
         self.secrets = Secrets(session)
+        self._straight = Straight()
         self._kept: _Kept | None = None
         self._model: _Kept | None = None
         self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
@@ -184,7 +185,7 @@ class Preparing:
         session = self.session if kept.with_credentials else _stranger(self.session)
         prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
         return Outgoing(
-            lambda timeout: straight.send(session, prepared, timeout=timeout, settings=settings),
+            lambda timeout: self._straight.send(session, prepared, timeout=timeout, settings=settings),
             kept.exact_url,
             kept.url,
         )

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import requests
+from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.cookies import RequestsCookieJar
+from requests.structures import CaseInsensitiveDict
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 Send = Callable[..., requests.Response]
 
@@ -22,27 +27,104 @@ wrappers: WeakKeyDictionary[Send, Send] = WeakKeyDictionary()
 """Our own on `Session.send`, which let through what the engine sends, and what each stands for."""
 
 
-def send(
-    session: requests.Session, request: requests.PreparedRequest, *, timeout: Any, settings: dict[str, Any]
-) -> requests.Response:
-    """The answer as `session.send` gives it, redirects not followed; its `elapsed` may be zero.
+class Straight:
+    """The way of one operation's requests: what their adapter finds out for one, it need not for the next."""
 
-    Args:
-        session: Whose adapters send.
-        request: Prepared, with credentials and cookies.
-        timeout: As in `requests`.
-        settings: As merged with the environment: proxies, stream, verify and cert.
+    def __init__(self) -> None:
+        self._lane: Lane | None = None
+
+    def send(
+        self, session: requests.Session, request: requests.PreparedRequest, *, timeout: Any, settings: dict[str, Any]
+    ) -> requests.Response:
+        """The answer as `session.send` gives it, redirects not followed; its `elapsed` may be zero.
+
+        Args:
+            session: Whose adapters send.
+            request: Prepared, with credentials and cookies.
+            timeout: As in `requests`.
+            settings: As merged with the environment: proxies, stream, verify and cert.
+        """
+        if not _is_plain(session) or request.hooks.get("response"):
+            return session.send(request, timeout=timeout, allow_redirects=False, **settings)
+        assert request.url is not None
+        adapter = session.get_adapter(request.url)
+        if not settings["proxies"] and _is_plain_adapter(adapter):
+            adapter = self._lane_of(adapter)
+        response = adapter.send(request, timeout=timeout, **settings)
+        if "Set-Cookie" in response.headers:
+            requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
+        if response.is_redirect:  # looked at as ever, which may raise
+            steps = session.resolve_redirects(response, request, timeout=timeout, yield_requests=True, **settings)
+            response._next = next(steps, None)  # type: ignore[attr-defined]
+        return response
+
+    def _lane_of(self, adapter: HTTPAdapter) -> Lane:
+        lane = self._lane
+        if lane is None or lane.adapter is not adapter:
+            self._lane = lane = Lane(adapter)
+        return lane
+
+
+class Lane(HTTPAdapter):
+    """An adapter of requests' own, where no proxy is in the way: its connection pool is looked up once an origin.
+
+    It shares all that the adapter has, and is that adapter for who asks its class.
     """
-    if not _is_plain(session) or request.hooks.get("response"):
-        return session.send(request, timeout=timeout, allow_redirects=False, **settings)
-    assert request.url is not None
-    response = session.get_adapter(request.url).send(request, timeout=timeout, **settings)
-    if "Set-Cookie" in response.headers:
-        requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
-    if response.is_redirect:  # looked at as ever, which may raise
-        steps = session.resolve_redirects(response, request, timeout=timeout, yield_requests=True, **settings)
-        response._next = next(steps, None)  # type: ignore[attr-defined]
-    return response
+
+    __slots__ = ("_found", "adapter")
+
+    def __init__(self, adapter: HTTPAdapter) -> None:
+        self.__dict__ = vars(adapter)
+        self.adapter = adapter
+        self._found: tuple[Any, ...] | None = None
+
+    def get_connection_with_tls_context(
+        self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
+    ) -> Any:
+        """The pool for the origin of the request."""
+        url = request.url or ""
+        origin = url[: url.find("/", _AFTER_SCHEME) + 1]
+        asked, found = (origin, verify, cert, self.poolmanager), self._found
+        closed = len(self.poolmanager.pools) == 0  # which urllib3 2 leaves to whoever holds a pool
+        if origin and found is not None and found[0] == asked and not closed and found[1].pool is not None:
+            return found[1]
+        pool = super().get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
+        self._found = (asked, pool)
+        return pool
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        """Path and query."""
+        return request.path_url
+
+    def build_response(self, request: requests.PreparedRequest, answer: Any) -> requests.Response:
+        """As far as the engine reads it: cookies only where there are some, and no guess at an encoding."""
+        response = requests.Response()
+        response.status_code = answer.status
+        response.headers = headers = CaseInsensitiveDict(answer.headers)
+        response.raw, response.reason, response.url = answer, answer.reason, request.url or ""
+        response.request, response.connection = request, self.adapter
+        if "Set-Cookie" in headers:
+            requests.cookies.extract_cookies_to_jar(response.cookies, request, answer)  # type: ignore[no-untyped-call]
+        return response
+
+
+_AFTER_SCHEME = len("https://")
+_LANED = ("get_connection_with_tls_context", "request_url", "build_response")
+
+
+def _laned() -> tuple[Any, ...]:
+    return tuple(getattr(HTTPAdapter, name, None) for name in _LANED)
+
+
+# As they were when we came: who replaces one later, on the class itself, is asked as well.
+_AS_REQUESTS_HAS_THEM = _laned()
+
+
+def _is_plain_adapter(adapter: BaseAdapter) -> TypeGuard[HTTPAdapter]:
+    """Whether what a lane does otherwise is requests' own, and nobody else's."""
+    return (
+        type(adapter) is HTTPAdapter and vars(adapter).keys().isdisjoint(_LANED) and _laned() == _AS_REQUESTS_HAS_THEM
+    )
 
 
 def _is_plain(session: requests.Session) -> bool:
