@@ -191,6 +191,7 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
             run.job, run.idempotency_key = replace(run.job, ready=ready), None
             if run.visit is not None:
                 run.visit.admitted(None)
+                run.ready = None  # a block that is left after its submit has not seen them
             run.tell("submitted")
             return run.job
         case Accepted():
