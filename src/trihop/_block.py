@@ -164,7 +164,7 @@ class Operation:
             provider=self.provider,
             courier=courier,
             deadline=deadline,
-            clock=self._clock,
+            clock=self._clock if visit is None else visit.clock,
             key=self.key,
             on_event=self._on_event,
             propagate=self._propagate,

@@ -61,6 +61,24 @@ class SystemClock:
             time.sleep(min(left, _SLICE_S))
 
 
+class CorrectedClock:
+    """Another clock, its wall time put right.
+
+    Args:
+        clock: Whose.
+        by_s: Seconds by which it is behind; negative where it is ahead.
+    """
+
+    def __init__(self, clock: Clock, by_s: float) -> None:
+        self.random, self.monotonic, self.sleep = clock.random, clock.monotonic, clock.sleep
+        self._clock = clock
+        self._by_ns = round(by_s * 1e9)
+
+    def time_ns(self) -> int:
+        """Nanoseconds since the epoch."""
+        return self._clock.time_ns() + self._by_ns
+
+
 def utc(time_ns: int) -> dt.datetime:
     """An aware datetime for nanoseconds since the epoch."""
     return dt.datetime.fromtimestamp(time_ns / 1e9, tz=dt.timezone.utc)

@@ -89,7 +89,7 @@ class Visit:
         self.left = Left(saved, fresh=claim.fresh)
         self._went_on = False
         self._poll_found = saved.poll
-        self._clock = clock
+        self.clock = clock
         self._store_payload = store_payload
         self._written_s = clock.monotonic()
         self._lock = threading.RLock()
@@ -149,7 +149,7 @@ class Visit:
             except StoreError as error:
                 error.record = run.record()
                 raise
-            self._written_s = self._clock.monotonic()
+            self._written_s = self.clock.monotonic()
 
     def taken(self) -> OperationTaken:
         """The error for a holder that was replaced."""
@@ -256,7 +256,7 @@ class Visit:
         if self.step:  # its end writes all there is
             self.saved = replace(self.saved, next_check_at=next_check_at, phase=phase)
             return
-        stale_s = self._clock.monotonic() - self._written_s
+        stale_s = self.clock.monotonic() - self._written_s
         if changed or pause_s > PERSISTED_PAUSE_S or stale_s > self.lease_s / 3:
             self.save(next_check_at=next_check_at, due_in_s=pause_s, phase=phase)
             self.due_in_s = pause_s
@@ -298,7 +298,7 @@ class Visit:
 
     def go_on(self, poller: Poller) -> None:
         """Let it ask from where an earlier visit stopped."""
-        found, saved, clock = self._poll_found, self.saved, self._clock
+        found, saved, clock = self._poll_found, self.saved, self.clock
         if not self.resumed or self._went_on:
             return
         self._went_on = True

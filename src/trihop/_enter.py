@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from trihop._claims import begin, claim, no_record, read
+from trihop._clock import Clock, CorrectedClock
 from trihop._deadline import Deadline
 from trihop._durable import Visit
 from trihop._errors import DeadlineExceeded, PollBudgetExhausted, PollErrorsExhausted
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from trihop._block import Operation
 
 _OUT_OF_TIME = tuple(kind.__name__ for kind in (DeadlineExceeded, PollBudgetExhausted, PollErrorsExhausted))
+
+_IN_STEP_S = 2.0
+"""A clock that differs from the store's by more has the wrong time; less may be the way there and back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +50,9 @@ def visit_of(
         StoreError: The store cannot be used, or the record not be read.
         ValueError: The key stands for an operation of another provider.
     """
-    clock, key = operation._clock, operation.key
+    key = operation.key
     assert key is not None
-    now_ns = clock.time_ns()
-    blank = Saved(
-        name=operation.name,
-        key=key,
-        operation_id=uuid.uuid4().hex,
-        provider=operation.provider.name,
-        started_ns=now_ns,
-        touched_ns=now_ns,
-        deadline_at=None if math.isinf(deadline.at_s) else now_ns / 1e9 + deadline.remaining(),
-        deadline_s=None if math.isinf(deadline.at_s) else deadline.duration_s,
-    )
+    blank = _beginning(operation, key, deadline, operation._clock.time_ns())
     if resuming is None:
         found: Claim | None = begin(store, blank)
     else:
@@ -75,10 +69,15 @@ def visit_of(
     except BaseException:
         store.release(found)
         raise
+    clock = _as_the_store_has_it(operation._clock, found)
+    now_ns = clock.time_ns()
+    if clock is not operation._clock:
+        blank = _beginning(operation, key, deadline, now_ns)
+        saved = replace(blank, operation_id=saved.operation_id) if found.fresh else saved
     step = resuming is not None and resuming.step
     visit = Visit(store, found, saved, clock=clock, store_payload=operation._store_payload, step=step)
     if found.fresh:
-        return visit, deadline
+        return visit, replace(deadline, clock=clock)
     keeps = not saved.ended and not (resuming is not None and resuming.deadline_given)
     if keeps and (step or not _has_new_time(saved, now_ns / 1e9)):
         left_s = math.inf if saved.deadline_at is None else saved.deadline_at - now_ns / 1e9
@@ -89,6 +88,27 @@ def visit_of(
     if not step:
         visit.saved = replace(visit.saved, segments=saved.segments + 1, stopped=None)
     return visit, deadline
+
+
+def _beginning(operation: Operation, key: str, deadline: Deadline, now_ns: int) -> Saved:
+    """The record of an operation that begins now."""
+    endless = math.isinf(deadline.at_s)
+    return Saved(
+        name=operation.name,
+        key=key,
+        operation_id=uuid.uuid4().hex,
+        provider=operation.provider.name,
+        started_ns=now_ns,
+        touched_ns=now_ns,
+        deadline_at=None if endless else now_ns / 1e9 + deadline.remaining(),
+        deadline_s=None if endless else deadline.duration_s,
+    )
+
+
+def _as_the_store_has_it(clock: Clock, claim: Claim) -> Clock:
+    """The clock; where it is plainly wrong, put right: deadlines and pauses go on from machine to machine."""
+    behind_s = 0.0 if claim.at is None else claim.at - clock.time_ns() / 1e9
+    return clock if abs(behind_s) <= _IN_STEP_S else CorrectedClock(clock, behind_s)
 
 
 def _has_new_time(saved: Saved, now: float) -> bool:

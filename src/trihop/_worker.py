@@ -2,8 +2,9 @@
 
 A step is one submit, one poll or one download. Between steps an operation is in
 the store alone, so a thousand of them need no thousand threads, and any worker
-takes the next step. An engine such as Celery calls `step` from a message; it may
-call it twice or late, as the claim lets one in and finds nothing due for the other.
+takes the next step. An engine such as Celery sends a message for each key that
+`offer` gives, and calls `step` from it; that may come twice or late, as the claim
+lets one in and finds nothing due for the other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import requests
 
 from trihop._arguments import expect, expect_callable, told
-from trihop._claims import no_record, read
+from trihop._claims import claim, no_record, read
 from trihop._clock import Clock
 from trihop._deadline import DeadlineSpec
 from trihop._durable import Visit
@@ -33,7 +34,7 @@ from trihop._saved import READY, SUBMITTED, Saved
 from trihop._tracing import observe_overdue
 from trihop._values import Ready
 from trihop._verdicts import Ending
-from trihop.stores import Claim, Store, StoreError, Taken
+from trihop.stores import OFFERED, Claim, Store, StoreError
 
 if TYPE_CHECKING:
     from trihop._block import Operation
@@ -173,10 +174,30 @@ class Worker:
         if stored.due_in_s > 0:
             return stored.due_in_s
         try:
-            claim = self.store.claim(key, holder=new_holder(), lease_s=self.store.lease_s)
-        except Taken:
+            found = claim(self.store, key)
+        except OperationTaken:
             return None
-        return None if claim is None or claim.ended else self._take(claim)
+        if found is None:
+            return None
+        if found.due_in_s is None or found.due_in_s > 0:  # another message was faster
+            self.store.release(found)
+            return found.due_in_s
+        return self._take(found)
+
+    def offer(self, limit: int = 500) -> list[str]:
+        """Keys of operations that are due, the longest due first; each is for a message that calls `step` with it.
+
+        They are not offered again before the store's lease has passed: by then the
+        message has come, or is taken to be lost.
+
+        Args:
+            limit: How many at most.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+        offered = self.store.claim_due(holder=OFFERED, lease_s=self.store.lease_s, limit=limit)
+        return [claim.key for claim in offered]
 
     def _due(self, limit: int) -> list[Claim]:
         return self.store.claim_due(holder=new_holder(), lease_s=self.store.lease_s, limit=limit)

@@ -35,8 +35,8 @@ def nightly(
     """The operation under the key "nightly"; further arguments are those of `operation`."""
 
     def nightly(**options: Any) -> Operation:
-        given = {"deadline": 600, "provider": JOBS, "key": "nightly", "store": shelf}
-        return operation("export", session=session, clock=clock, **{**given, **options})
+        given = {"deadline": 600, "provider": JOBS, "key": "nightly", "store": shelf, "clock": clock}
+        return operation("export", session=session, **{**given, **options})
 
     return nightly
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from durable.shelves import Shelf
-from trihop.stores import Claim, Fenced, Store, Stored, StoredRecord, Taken
+from trihop.stores import OFFERED, Claim, Fenced, Store, Stored, StoredRecord, Taken
 
 T = TypeVar("T")
 
@@ -175,6 +175,60 @@ class StoreSuite:
 
         assert (wrong, right) == ((False, False), True)
         assert claim == Claim("nightly", claim.token if claim else 0, record(), expired=True)
+
+    def test_a_claim_tells_when_it_was_made_and_what_was_due(self, store: Store, shelf: Shelf) -> None:
+        """By the store's own clock; nothing is due of what has ended, or waits to be woken."""
+        found = []
+        for due_in_s, ended in ((100.0, False), (math.inf, False), (0.0, True)):
+            claim = store.begin(record(), key="nightly", holder="one", lease_s=60)
+            store.save(claim, record(), due_in_s=due_in_s, ended=ended, release=True)
+            again = store.claim("nightly", holder="two", lease_s=60)
+            assert again is not None
+            assert again.at == about(shelf.now())
+            found.append(again.due_in_s)
+            store.release(again)
+
+        assert found == [about(100), None, None]
+
+    # ---- what is offered
+
+    def test_what_is_offered_is_free_for_whoever_has_its_key(self, store: Store, shelf: Shelf) -> None:
+        """Not for the next `claim_due`; the claim by key counts from then on, and nothing has expired."""
+        first = store.begin(record(), key="nightly", holder="one", lease_s=60)
+        store.save(first, record(), due_in_s=0, release=True)
+        (offered,) = store.claim_due(holder=OFFERED, lease_s=600, limit=10)
+        other = shelf.open()
+        again = other.claim_due(holder="two", lease_s=60, limit=10)
+        claim = other.claim("nightly", holder="two", lease_s=60)
+
+        assert again == []
+        assert claim == Claim("nightly", claim.token if claim else 0, record())
+        with pytest.raises(Fenced):
+            store.save(offered, record())
+        with pytest.raises(Taken):
+            store.claim("nightly", holder="three", lease_s=60)
+
+    def test_what_is_offered_may_be_begun_and_forgotten(self, store: Store, shelf: Shelf) -> None:
+        """As if nobody held it."""
+        first = store.begin(record(), key="nightly", holder="one", lease_s=60)
+        store.save(first, record(), due_in_s=0, release=True)
+        store.claim_due(holder=OFFERED, lease_s=600, limit=10)
+        again = store.begin(record(), key="nightly", holder="two", lease_s=60)
+        store.release(again)
+        store.claim_due(holder=OFFERED, lease_s=600, limit=10)
+
+        assert not again.fresh
+        assert store.forget("nightly")
+
+    def test_what_is_offered_in_vain_is_due_again(self, store: Store, shelf: Shelf) -> None:
+        """Once the lease has run out."""
+        first = store.begin(record(), key="nightly", holder="one", lease_s=60)
+        store.save(first, record(), due_in_s=0, release=True)
+        store.claim_due(holder=OFFERED, lease_s=60, limit=10)
+        shelf.advance(100)
+        found = store.claim_due(holder=OFFERED, lease_s=60, limit=10)
+
+        assert [claim.key for claim in found] == ["nightly"]
 
     # ---- the schedule
 

@@ -148,7 +148,7 @@ def test_a_clock_that_is_behind_keeps_children_inside_the_root(killed, server, s
     spans.clear()
     clock.advance(61)
     behind = VirtualClock()
-    server.script({"state": "done"})
+    server.script({"state": "running"}, {"state": "done"})
     with operation(
         "export", deadline=600, provider=JOBS, key="nightly", store=shelf, session=session, clock=behind
     ) as op:

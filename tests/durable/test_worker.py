@@ -5,8 +5,22 @@ import logging
 import pytest
 
 from durable.lives import ADMITTED, JOBS, KEYED, Killed, Mortal
-from trihop import JobFailed, OperationTaken, Reply, StoreError, SubmitUncertain, Worker, resume, wake
+from trihop import (
+    JobFailed,
+    OperationTaken,
+    Provider,
+    Reply,
+    Result,
+    StoreError,
+    SubmitUncertain,
+    Succeeded,
+    Worker,
+    resume,
+    wake,
+)
+from trihop._clock import CorrectedClock
 from trihop.providers import generic
+from trihop.stores import OFFERED
 
 
 @pytest.fixture
@@ -294,3 +308,128 @@ def test_a_worker_comes_back_to_an_operation_whose_store_failed(submit, worker, 
 
     assert "the connection was lost" in caplog.text
     assert (shelf.get("nightly").holder, shelf.get("nightly").due_in_s) == (None, 0)
+
+
+# ---- blocks that come twice, and results that nobody has seen
+
+
+def test_a_block_that_comes_twice_leaves_the_results_to_the_worker(submit, worker, server, shelf, finished):
+    """An engine may run a task twice: the block that only submits does not end what is still to be fetched."""
+    submit()
+    server.script({"state": "done", "result_url": "/f/1"})
+    server.on("GET", "/f/1", b"a,b\n")
+    worker.step()
+    submit()
+
+    assert not shelf.get("nightly").ended
+    assert (worker.step(), finished) == (None, [("nightly", b"a,b\n")])
+    assert [call.method for call in server.calls].count("POST") == 1
+
+
+def test_a_job_that_was_over_at_once_is_left_to_the_worker(nightly, server, shelf, session, clock, finished):
+    """The submit brought the result, and the block is left without looking at it."""
+    quick = Provider("acme.quick", submit=lambda reply: Succeeded("done", results=(Result(data=reply.json()),)))
+    server.script({"rows": 3})
+    with nightly(provider=quick) as op:
+        op.submit("POST", server.url + "jobs")
+
+    def finish(op, ready):
+        finished.append(op.download(ready).json())
+
+    worker = Worker(shelf, session=session, finish=finish, providers=[quick], clock=clock)
+    assert (worker.step(), finished) == (None, [{"rows": 3}])
+    assert shelf.get("nightly").ended
+
+
+# ---- messages
+
+
+def test_what_is_offered_is_taken_by_its_key_alone(submit, worker, server, shelf, clock):
+    """It is not offered again while its message is on the way, and `claim_due` passes it by."""
+    submit()
+    server.script({"state": "running"})
+    offered = [worker.offer(), worker.offer(), worker.step()]
+
+    assert offered == [["nightly"], [], None]
+    assert shelf.get("nightly").holder == OFFERED
+    assert worker.step("nightly") == 1.0
+    assert shelf.get("nightly").holder is None
+    assert [worker.offer(), clock.advance(1), worker.offer()] == [[], None, ["nightly"]]
+
+
+def test_what_was_offered_in_vain_is_offered_again(submit, worker, clock):
+    """Once the lease has passed: the message was lost with its broker, or with the worker that had fetched it."""
+    submit()
+    offered = [worker.offer(), clock.advance(59), worker.offer(), clock.advance(2), worker.offer()]
+
+    assert offered == [["nightly"], None, [], None, ["nightly"]]
+
+
+def test_an_offer_keeps_nobody_out(submit, nightly, worker, server, shelf, spans):
+    """The block under that key goes on at once, and its trace tells of no crash."""
+    submit()
+    worker.offer()
+    server.script({"state": "done"})
+    with nightly() as op:
+        op.poll(op.submit("POST", server.url + "jobs", json={"query": "all"}))
+
+    assert shelf.get("nightly").ended
+    assert spans.named("resume export").attributes["trihop.segment.reason"] == "visited_again"
+
+
+def test_messages_that_come_twice_make_one_poll(submit, worker, server, shelf, clock, monkeypatch):
+    """The second one has seen that a poll is due, and finds it made when its turn comes."""
+    submit()
+    server.script({"state": "running"})
+    real = shelf.get
+
+    def slowly(key):
+        found = real(key)
+        monkeypatch.undo()
+        worker.step("nightly")  # the other message, between the look and the claim
+        return found
+
+    monkeypatch.setattr(shelf, "get", slowly)
+
+    assert worker.step("nightly") == 1.0
+    assert [call.method for call in server.calls] == ["POST", "GET"]
+    assert shelf.get("nightly").holder is None
+
+
+def test_a_message_for_what_somebody_else_is_at_is_dropped(submit, worker, server, shelf):
+    """Its holder lives."""
+    submit()
+    shelf.claim("nightly", holder="another", lease_s=60)
+
+    assert worker.step("nightly") is None
+    assert [call.method for call in server.calls] == ["POST"]
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_worker_whose_clock_is_wrong_changes_nothing(submit, worker, server, shelf, session, clock, spans, hours):
+    """An hour ahead it takes nothing for late, an hour behind it makes nothing wait; the trace has the store's time."""
+    submit(deadline=1800)
+    server.script(Reply(200, {"state": "running"}, headers={"Retry-After": "40"}), {"state": "running"})
+    server.script({"state": "done"})
+    wrong = CorrectedClock(clock, hours * 3600.0)
+    other = Worker(shelf, session=session, finish=lambda op, ready: None, providers=[JOBS], clock=wrong)
+    steps = []
+    for one in (worker, other, worker, other):
+        steps.append(one.step("nightly"))
+        clock.advance(steps[-1] or 0)
+
+    assert steps == [40.0, 2.0, 0.0, None]
+    [root] = spans.roots
+    assert (root.end_time - root.start_time) / 1e9 == pytest.approx(42, abs=3)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_block_whose_clock_is_wrong_gives_its_deadline_to_others(nightly, server, shelf, session, clock, hours):
+    """A deadline of half an hour is half an hour wherever the next step is taken."""
+    server.script(Reply(202, ADMITTED), {"state": "running"})
+    with nightly(deadline=1800, clock=CorrectedClock(clock, hours * 3600.0)) as op:
+        op.submit("POST", server.url + "jobs")
+    clock.advance(100)
+
+    with resume("nightly", store=shelf, provider=JOBS, session=session, clock=clock) as op:
+        assert op.remaining() == pytest.approx(1700, abs=3)

@@ -8,7 +8,7 @@ nothing. All times are by the store's own clock: machines may differ on theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from trihop._errors import StoreError
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from trihop.stores._memory import MemoryStore
     from trihop.stores._sql import SQLStore
 
-__all__ = ["Claim", "Fenced", "MemoryStore", "SQLStore", "Store", "StoreError", "Stored", "Taken"]
+__all__ = ["OFFERED", "Claim", "Fenced", "MemoryStore", "SQLStore", "Store", "StoreError", "Stored", "Taken"]
+
+OFFERED = "a queue"
+"""The holder of what was claimed for a message that is on its way to whoever takes the step. Its lease keeps
+`claim_due` from handing the operation out again, and keeps out nobody who comes by the key."""
 
 StoredRecord = dict[str, JSON]
 """Plain JSON. A store reads `version` (int), `name` (text), `job_id` (text or None) and `deadline_at` (seconds since
@@ -37,6 +41,10 @@ class Claim:
         fresh: Whether `begin` made it just now.
         ended: Whether the operation has its ending; then the claim is for reading, and `save` may still change it.
         expired: Whether an earlier holder's lease had run out: it crashed or stalled, and released nothing.
+        due_in_s: Seconds until the next step is due, negative if it is overdue; None
+            where none is due until somebody wakes it.
+        at: When it was made, by the store's own clock, in seconds since the epoch;
+            None where the store does not tell.
     """
 
     key: str
@@ -45,6 +53,8 @@ class Claim:
     fresh: bool = False
     ended: bool = False
     expired: bool = False
+    due_in_s: float | None = field(default=0.0, compare=False)
+    at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,7 @@ class Store(Protocol):
     def claim_due(self, *, holder: str, lease_s: float, limit: int) -> list[Claim]:
         """Claim open records that are due and that nobody holds, the longest overdue first.
 
+        With the holder `OFFERED` they are set aside for whoever comes by their keys.
         What a newer release has written is left to those that can read it. A record
         that is broken is logged, and not due again until somebody wakes it.
         """

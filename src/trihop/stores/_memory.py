@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from trihop._clock import Clock, SystemClock
-from trihop.stores import Claim, Fenced, Stored, StoredRecord, Taken
+from trihop.stores import OFFERED, Claim, Fenced, Stored, StoredRecord, Taken
 
 
 @dataclass(slots=True)
@@ -169,15 +169,17 @@ class MemoryStore:
 
     def _refuse_taken(self, row: _Row) -> None:
         left_s = row.lease_until - self._now()
-        if left_s > 0:
+        if left_s > 0 and row.holder != OFFERED:
             raise Taken(row.holder or "", left_s)
 
     def _take(self, key: str, row: _Row, holder: str, lease_s: float) -> Claim:
         self._refuse_taken(row)
-        expired = row.holder is not None
-        row.holder, row.lease_until, row.token = holder, self._now() + lease_s, next(self._tokens)
+        expired, now = row.holder not in (None, OFFERED), self._now()
+        row.holder, row.lease_until, row.token = holder, now + lease_s, next(self._tokens)
         row.woken = False
-        return Claim(key, row.token, copy.deepcopy(row.record), ended=row.ended, expired=expired)
+        due_in_s = None if row.ended or math.isinf(row.due_at) else row.due_at - now
+        record = copy.deepcopy(row.record)
+        return Claim(key, row.token, record, ended=row.ended, expired=expired, due_in_s=due_in_s, at=now)
 
     def _ours(self, claim: Claim) -> _Row:
         row = self._rows.get(claim.key)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from trihop._clock import Clock, SystemClock
 from trihop._saved import VERSION
-from trihop.stores import Claim, Fenced, Stored, StoredRecord, StoreError, Taken
+from trihop.stores import OFFERED, Claim, Fenced, Stored, StoredRecord, StoreError, Taken
 from trihop.stores._sql_engine import Database
 from trihop.stores._sql_tables import Due, Lease, Statements
 from trihop.stores._sql_url import parsed
@@ -197,7 +197,7 @@ class SQLStore:
         """
         rows = self._rows(self._statements.get, {"of_key": key}, write=False)
         for row in rows:
-            if row.lease_until is not None and row.lease_until > row.read_at:
+            if row.lease_until is not None and row.lease_until > row.read_at and row.holder != OFFERED:
                 raise Taken(row.holder or "", (row.lease_until - row.read_at) / 1e6)
         return bool(rows)
 
@@ -205,7 +205,16 @@ class SQLStore:
 
     def _read(self, row: sa.Row[Any]) -> Claim:
         record = self._record(row)
-        return Claim(row.key, row.token, record, fresh=row.claims == 1, ended=row.ended, expired=row.expired)
+        return Claim(
+            row.key,
+            row.token,
+            record,
+            fresh=row.claims == 1,
+            ended=row.ended,
+            expired=row.expired,
+            due_in_s=None if row.ended or row.due_at is None else (row.due_at - row.read_at) / 1e6,
+            at=row.read_at / 1e6,
+        )
 
     def _stored(self, row: sa.Row[Any], record: StoredRecord | None = None) -> Stored:
         held = row.lease_until is not None and row.lease_until > row.read_at

@@ -15,6 +15,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from trihop.stores import OFFERED
+
 Column = sa.ColumnElement[Any]
 
 METADATA = sa.MetaData()
@@ -107,9 +109,10 @@ class Statements:
             self.now = _given("now")
             self._tick = _given("tick")
         self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        self._claimed = [*_CLAIMED, self.now.label("read_at")]
         self.begin = self._begin()
         self.claim = sa.update(OPERATIONS).where(_ROW.key == _given("of_key"), self._free()).values(**self._taken())
-        self.claim = self.claim.returning(*_CLAIMED)
+        self.claim = self.claim.returning(*self._claimed)
         self.claim_due = self._claim_due()
         self.renew = self._ours().values(**_times(_ROW.ended, _ROW.due_at, self._in("lease_us")))
         self.release = self._ours().values(**_times(_ROW.ended, _ROW.due_at, _NEVER), holder=None)
@@ -149,7 +152,7 @@ class Statements:
             updated_at=self.now,
         )
         there = fresh.on_conflict_do_update(index_elements=[_ROW.key], set_=self._taken(), where=self._free())
-        return there.returning(*_CLAIMED)
+        return there.returning(*self._claimed)
 
     def _claim_due(self) -> sa.Executable:
         due = sa.select(_ROW.key).where(_ROW.claimable_at <= self.now, _ROW.version <= _given("newest"))
@@ -157,7 +160,7 @@ class Statements:
         # By itself, so that it runs once: within the condition PostgreSQL may run it for every row.
         found = due.cte("due")
         claim = sa.update(OPERATIONS).where(_ROW.key.in_(sa.select(found.c.key)))
-        return claim.values(**self._taken()).returning(*_CLAIMED)
+        return claim.values(**self._taken()).returning(*self._claimed)
 
     def _save(self, due: Due, lease: Lease, ended: bool) -> sa.Update:
         lease_until = {"as it is": _ROW.lease_until, "extended": self._in("lease_us"), "given back": _NEVER}[lease]
@@ -181,14 +184,14 @@ class Statements:
         return {
             "token": sa.case((_ROW.token < self._tick, self._tick), else_=_ROW.token + 1),
             "claims": _ROW.claims + 1,
-            "expired": _ROW.holder.is_not(None),
+            "expired": sa.func.coalesce(_ROW.holder != OFFERED, sa.false()),
             "holder": _given("by"),
             "woken": sa.false(),
             **_times(_ROW.ended, _ROW.due_at, self._in("lease_us")),
         }
 
     def _free(self) -> Column:
-        return sa.or_(_ROW.lease_until.is_(None), _ROW.lease_until <= self.now)
+        return sa.or_(_ROW.lease_until.is_(None), _ROW.lease_until <= self.now, _ROW.holder == OFFERED)
 
     def _ours(self) -> sa.Update:
         return sa.update(OPERATIONS).where(_ROW.key == _given("of_key"), _ROW.token == _given("with_token"))
