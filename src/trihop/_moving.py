@@ -7,7 +7,10 @@ import errno
 import os
 from typing import Any
 
-PIECE_BYTES = 1024 * 1024
+# The most that a pipe may have without privileges: room for so many pages. Those of a socket are larger ones,
+# so several times as much goes through at once, and the system is asked less often.
+_PIPE_BYTES = 1024 * 1024
+_MOST_BYTES = 16 * _PIPE_BYTES
 
 # The system or the file system does not do this with these two.
 _NOT_HERE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
@@ -41,7 +44,7 @@ class Mover:
         self._file = file
         self._out, self._in = os.pipe()
         with contextlib.suppress(OSError):  # then it is of the size that pipes have
-            fcntl.fcntl(self._in, _SET_PIPE_SIZE, PIECE_BYTES)
+            fcntl.fcntl(self._in, _SET_PIPE_SIZE, _PIPE_BYTES)
 
     def move(self, socket_descriptor: int, most_bytes: int) -> int:
         """Move at most so many of the bytes that are there; 0 where there are none to be had like this.
@@ -53,7 +56,7 @@ class Mover:
             OSError: The connection broke off.
         """
         try:
-            count: int = _splice(socket_descriptor, self._in, min(most_bytes, PIECE_BYTES))
+            count: int = _splice(socket_descriptor, self._in, min(most_bytes, _MOST_BYTES))
         except OSError as error:
             if isinstance(error, BlockingIOError) or error.errno in _NOT_HERE:
                 return 0
