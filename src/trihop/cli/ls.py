@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import click
+from rich.cells import cell_len
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from trihop._clock import SystemClock
 from trihop.cli._paper import Line, Paper, Piece, console, paper, show, text_of
 from trihop.cli._store import Row, opened, row_of, span_of, store_option
+from trihop.viewer import counted, instant
 
 _HEAD = ("KEY", "OPERATION", "STATUS", "STATE", "AGE", "POLLS", "NEXT", "DEADLINE", "TRACE")
+_OPERATION, _STATUS, _STATE, _DEADLINE, _TRACE = (
+    _HEAD.index(name) for name in ("OPERATION", "STATUS", "STATE", "DEADLINE", "TRACE")
+)
 _WIDEST = 28
+_NARROWEST = 9
+_FEWEST_DIGITS = 8
 _STYLES = {"reconcile": "error", "in doubt": "error", "unreadable": "error", "stopped": "changed", "success": "result"}
 _WATCHED_S = 2.0
+_LINES_BESIDE = 4  # the head, an empty line, the last line, and the cursor's
 
 
 @click.command()
@@ -30,6 +40,10 @@ def ls(store_url: str | None, open_only: bool, limit: int, as_json: bool, watch:
 
     STATUS is how an operation ended, or: begun, polling, ready (over, not fetched), stopped (timed out or out of
     budget: resume it), in doubt (killed in mid-submit), reconcile (a person must look; it is never submitted again).
+
+    NEXT is "now" where somebody is at it; with a minus, the next check is due for so long and nobody has come to it.
+    All is as the record has it, which is written at each change of state, before longer pauses, and every third of a
+    lease.
     """
     clock = SystemClock()
     with opened(store_url) as store:
@@ -39,45 +53,75 @@ def ls(store_url: str | None, open_only: bool, limit: int, as_json: bool, watch:
             return [row_of(stored, store, now_s=now_s) for stored in store.list(open_only=open_only, limit=limit)]
 
         to = console()
-        if as_json:
+        if watch and to.is_terminal and not as_json:
+            _watch(rows, to, clock)
+            return
+        with suppress(KeyboardInterrupt):
             while True:
-                for row in rows():
-                    click.echo(json.dumps(row.as_json()))
+                if as_json:
+                    for row in rows():
+                        click.echo(json.dumps(row.as_json()))
+                else:
+                    show(listed(rows(), paper(to), fitted=to.is_terminal), to)
                 if not watch:
                     return
                 clock.sleep(_WATCHED_S)
-        if not watch:
-            show(listed(rows(), paper(to)), to)
-            return
-        try:
-            with Live(console=to, auto_refresh=False) as live:
-                while True:
-                    lines = [text_of(line) for line in listed(rows(), paper(to))]
-                    live.update(Text("\n").join(lines), refresh=True)
-                    clock.sleep(_WATCHED_S)
-        except KeyboardInterrupt:
-            return
 
 
-def listed(rows: Sequence[Row], sheet: Paper) -> Iterator[Line]:
-    """A line an operation, under a head."""
+def _watch(rows: Callable[[], list[Row]], to: Console, clock: SystemClock) -> None:
+    """The list in place on a terminal, as much of it as fits, until Ctrl-C."""
+    with suppress(KeyboardInterrupt), Live(console=to, auto_refresh=False) as live:
+        while True:
+            found, sheet = rows(), paper(to)
+            shown = found[: max(1, to.height - _LINES_BESIDE)]
+            all_ = counted(len(found), "operation")
+            many = all_ if len(shown) == len(found) else f"{len(shown)} of {all_}"
+            last = sheet.text(f"{many} · {instant(clock.time_ns())} · Ctrl-C ends it")
+            lines = [*listed(shown, sheet, fitted=True), (), (Piece(last, "dim"),)]
+            text = Text("\n", no_wrap=True, overflow="crop").join(text_of(line) for line in lines)
+            live.update(text, refresh=True)
+            clock.sleep(_WATCHED_S)
+
+
+def listed(rows: Sequence[Row], sheet: Paper, *, fitted: bool = False) -> Iterator[Line]:
+    """A line an operation, under a head; `fitted` to the width of the paper, as far as whole keys allow."""
     if not rows:
         yield (Piece("no operations", "dim"),)
         return
-    cells = [_cells(row) for row in rows]
-    widths = [max(len(row[column]) for row in [_HEAD, *cells]) for column in range(len(_HEAD))]
-    widths[1:] = [min(_WIDEST, width) for width in widths[1:]]  # a key is there to be copied
-    yield (Piece("  ".join(sheet.fit(name, width) for name, width in zip(_HEAD, widths, strict=True)), "title"),)
+    cells = [tuple(map(sheet.text, _cells(row))) for row in rows]
+    widths = _widths(cells, sheet.width if fitted else None)
+    yield (Piece("  ".join(sheet.fit(name, width) for name, width in zip(_HEAD, widths, strict=False)), "title"),)
     for row, texts in zip(rows, cells, strict=True):
-        fitted = [sheet.fit(text, width) for text, width in zip(texts, widths, strict=True)]
-        yield (
-            Piece("  ".join(fitted[:2]) + "  "),
-            Piece(fitted[2], _STYLES.get(row.status, "")),
-            Piece("  " + "  ".join(fitted[3:-1]) + "  " + sheet.text(texts[-1])),
+        late = row.deadline_s is not None and row.deadline_s < 0
+        styles = {_STATUS: _STYLES.get(row.status, ""), _DEADLINE: "error" if late else ""}
+        yield tuple(
+            Piece(text[:width] if column == _TRACE else sheet.fit(text, width) + "  ", styles.get(column, ""))
+            for column, (text, width) in enumerate(zip(texts, widths, strict=False))
         )
 
 
+def _widths(cells: Sequence[Sequence[str]], room: int | None) -> list[int]:
+    """How wide each column is; one that is missing has no room.
+
+    A key is there to be copied, and stays whole. Eight digits of a trace id are enough for `trihop show`.
+    """
+    widths = [max(cell_len(row[column]) for row in [_HEAD, *cells]) for column in range(len(_HEAD))]
+    widths[1:_TRACE] = [min(_WIDEST, width) for width in widths[1:_TRACE]]
+    if room is None:
+        return widths
+    over = sum(widths) + 2 * (len(widths) - 1) - room
+    if over > 0:
+        over -= widths[_TRACE] - _FEWEST_DIGITS
+        widths[_TRACE] = _FEWEST_DIGITS
+    for column in (_OPERATION, _STATE):
+        cut = max(0, min(over, widths[column] - _NARROWEST))
+        widths[column] -= cut
+        over -= cut
+    return widths[:_TRACE] if over > 0 else widths
+
+
 def _cells(row: Row) -> tuple[str, ...]:
+    at_it = row.holder is not None and row.next_check_s is not None and row.next_check_s <= 0
     return (
         row.key,
         row.name,
@@ -85,7 +129,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.state,
         span_of(row.age_s),
         str(row.polls),
-        span_of(row.next_check_s),
+        "now" if at_it else span_of(row.next_check_s),
         span_of(row.deadline_s),
         row.trace_id or "-",
     )
