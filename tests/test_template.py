@@ -126,6 +126,7 @@ JOB = Job(
         ("{status_url}:cancel", "https://api.test/v1/jobs/7:cancel?v=1"),
         ("{status_url}/{state}?deep=1&at={id}", "https://api.test/v1/jobs/7/running?v=1&deep=1&at=a%2Fb%20c"),
         ("{status_url}?deep=1", "https://api.test/v1/jobs/7?v=1&deep=1"),
+        ("{status_url}&deep=1", "https://api.test/v1/jobs/7?v=1&deep=1"),
         ("{submit_url}?deep=1", "https://api.test/v1/jobs?deep=1"),
         ("{submit_url}/{id}", "https://api.test/v1/jobs/a%2Fb%20c"),
         ("jobs/{id}/{state}", "https://api.test/v1/jobs/a%2Fb%20c/running"),

@@ -13,7 +13,7 @@ from trihop._values import JSON, Call, Job
 FIELDS = "{id} {status_url} {submit_url} {state} {memo.x}"
 _FIELD = re.compile(r"\{(id|status_url|submit_url|state|memo\.\w+)\}")
 _ANY_WORD = re.compile(r"\{([\w.]*)\}")
-_LONGER = re.compile(r"\{(status_url|submit_url)\}(?P<path>[^?#]*)\??(?P<query>[^#]*)")
+_LONGER = re.compile(r"\{(status_url|submit_url)\}(?P<path>(?:[/:][^?#]*)?)(?:\?(?P<query>[^#]*))?")
 _KEPT_IN_URLS = ":/?#[]@!$&'()*+,;=%~"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _UP_TO_QUERY = re.compile(r"[^?#]*")
@@ -34,8 +34,8 @@ def check_url(template: str, where: str) -> None:
 def fill(call: Call, job: Job) -> Call:
     """The call with its fields replaced; its URL absolute where the job knows a base.
 
-    What follows `{status_url}` or `{submit_url}` lengthens the path of that URL,
-    or its query, wherever its own query begins.
+    A `/…`, `:…` or `?…` behind `{status_url}` or `{submit_url}` lengthens the path
+    or the query of that URL; anything else is put at its end.
 
     Raises:
         LookupError: The job lacks a field that the template needs.
@@ -127,7 +127,7 @@ def _filled(template: str, job: Job) -> str:
     if longer is None or not (longer["path"] or longer["query"]):
         return _put(template, job)
     url, _, own = _value(longer[1], job).partition("#")[0].partition("?")
-    query = "&".join(part for part in (own, _put(longer["query"], job)) if part)
+    query = "&".join(part for part in (own, _put(longer["query"] or "", job)) if part)
     return url + _put(longer["path"], job) + (f"?{query}" if query else "")
 
 
