@@ -107,7 +107,7 @@ def test_failed_records_are_partial(run, server):
     """`COMPLETED` with failed records: the counts are kept while the dataset is asked for."""
     server.script(batch("QUEUED"), done(good=1, bad=1), dataset("https://storage.test/part"))
 
-    with pytest.raises(JobPartiallyFailed, match="'succeeded': 1, 'failed': 1") as caught:
+    with pytest.raises(JobPartiallyFailed, match="1 succeeded, 1 failed") as caught:
         run()
 
     assert [result.name for result in caught.value.ready.results] == ["output"]

@@ -144,7 +144,7 @@ def test_some_failed_lines_are_an_error_that_has_both_files(run, server):
     """A partial batch raises, unless it is asked for; what there is can be fetched."""
     server.script(batch("validating"), batch("completed", output="o", error="e", counts=(3, 2, 1)))
 
-    with pytest.raises(JobPartiallyFailed, match="'failed': 1") as caught:
+    with pytest.raises(JobPartiallyFailed, match="1 failed") as caught:
         run()
 
     assert [result.name for result in caught.value.ready.results] == ["output", "error"]
