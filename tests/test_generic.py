@@ -123,9 +123,10 @@ def test_202_is_pending_whatever_it_says(reply, verdict):
 
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_a_redirect_leads_to_the_result(status):
-    """Its Location is the result; without one there is none."""
+    """Its Location is the result; one without is no answer."""
     assert poll(status, headers={"Location": "/f"}) == Succeeded("see other", results=(Result("/f"),))
-    assert poll(status) == Succeeded("see other")
+    with pytest.raises(ValueError, match=f"HTTP {status} without a Location"):
+        poll(status)
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,13 @@ def test_a_poll_surface_is_not_shown_an_error_status(status, outcome):
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 301, 302, 303])
 def test_a_surface_is_shown_successes_and_those_redirects_that_say_something(status):
-    """2xx and 301 to 303 are the surface's business on every hop."""
+    """2xx are the surface's business on every hop, 301 to 303 on submit and poll: a download has followed them."""
     reply = Reply(status)
 
     assert judge_poll(reply, Job(), lambda *_: Pending("x"), answered=True, age_s=0, grace_s=0) == Pending("x")
     assert judge_submit(reply, lambda _: Accepted("7")) == Accepted("7")
-    assert judge_download(reply, Result("/f"), lambda *_: Content()) == Content()
+    followed = Content() if status < 300 else Transient("bad_redirect")
+    assert judge_download(reply, Result("/f"), lambda *_: Content()) == followed
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,12 @@ def test_a_surface_is_shown_successes_and_those_redirects_that_say_something(sta
 def test_a_404_depends_on_what_went_before(answered, age_s, outcome):
     """Not visible yet, refused or lost."""
     assert judge_poll(Reply(404), Job(), never, answered=answered, age_s=age_s, grace_s=10.0) == outcome
+
+
+def test_an_interim_status_is_no_answer():
+    """What begins with 1 promises another answer: perhaps there is a job, and the status is not refused for good."""
+    assert judge_submit(Reply(103), never) == Transient("103")
+    assert judge_poll(Reply(103), Job(), never, answered=True, age_s=0.0, grace_s=0.0) == Transient("103")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
@@ -155,6 +162,8 @@ def test_a_refused_submit_has_what_the_server_said(status):
         (416, Gone("416")),
         (429, Transient("429")),
         (503, Transient("503")),
+        (103, Transient("103")),
+        (303, Transient("bad_redirect")),
     ],
 )
 def test_a_download_surface_is_not_shown_an_error_status(status, outcome):

@@ -1,7 +1,8 @@
 """Submit, poll and download as decisions: a reply goes in, a verdict comes out.
 
 The HTTP status is judged first. A surface is never shown a 404 or a gateway's
-page unless it `accepts` that status; 2xx and 301-303 are always its business.
+page unless it `accepts` that status; 2xx are always its business, and on submit and
+poll 301-303.
 What it accepts and then cannot read is judged by its status after all.
 """
 
@@ -71,8 +72,8 @@ DownloadOutcome = DownloadVerdict | Nonsense
 
 
 def try_later(status_code: int) -> bool:
-    """Whether a status says "not now" rather than "no"."""
-    return status_code in _TRY_LATER or status_code >= 500
+    """Whether a status says "not now" rather than "no"; one below 200 says nothing of what is to come."""
+    return status_code in _TRY_LATER or status_code >= 500 or status_code < 200
 
 
 def shown(status_code: int, surface: object) -> bool:
@@ -124,6 +125,8 @@ def judge_poll(
 def judge_download(reply: Reply, result: Result, surface: DownloadSurface) -> DownloadOutcome:
     """What the answer to a download means; the body is still to come."""
     status = reply.status_code
+    if status in (301, 302, 303) and not accepted(surface, status):
+        return Transient("bad_redirect")  # one that could be followed was
     verdict = _read(surface, reply, (reply, result), (Content, Pending, LinkExpired, Gone, Transient))
     if verdict is not None:
         return verdict  # type: ignore[no-any-return]

@@ -209,6 +209,8 @@ class Courier:
                 sent.error_type = sent.cause = None
                 sent.left = True
                 sent.response = response
+                if response.status_code < 200:  # http.client takes a 103 for the answer; the next request is not to
+                    response.raw.close()  # get the real one
                 return response
             if refused is not None:
                 raise refused  # out here, where it has no context with a request

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from trihop._provider import Provider
 from trihop._surface import ReadJob, ReadState, at_hand, header
-from trihop._values import Job, Reply, Result
+from trihop._values import Garbled, Job, Reply, Result
 from trihop._verdicts import Accepted, Ending, Pending, PollVerdict, SubmitVerdict, Succeeded
 
 _read_job = ReadJob(id="id || jobId || job_id || operationId")
@@ -81,7 +81,9 @@ def poll(reply: Reply, job: Job) -> PollVerdict:
     """202 pending; 303 done, elsewhere; 200 by its state word, or the result itself."""
     if reply.status_code in (301, 302, 303):
         location = reply.headers.get("Location")
-        return Succeeded("see other", results=(Result(location),) if location else ())
+        if not location:
+            raise Garbled("bad_redirect", f"HTTP {reply.status_code} without a Location")
+        return Succeeded("see other", results=(Result(location),))
     speaks_json = job.state not in (None, _ACCEPTED)
     if speaks_json and "html" in reply.headers.get("Content-Type", ""):
         reply.json()  # a login page or a gateway's, in the place of a monitor that spoke JSON before: garbled
