@@ -365,9 +365,7 @@ class Operation:
         call = Call(method, url)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
-        return self._at_once(
-            self._submitting(written, call, surface, retry, idempotency_key, timeout, as_in_requests)
-        )
+        return self._at_once(self._submitting(written, call, surface, retry, idempotency_key, timeout, as_in_requests))
 
     def _at_once(self, steps: Generator[Pause, None, T]) -> T:
         """Take the steps, and sleep the pauses between them."""

@@ -368,10 +368,16 @@ def _takes(function: Callable[..., Any], parameter: str) -> bool:
 def observe_overdue(count: Callable[[], Mapping[str, int]]) -> None:
     """Report how many operations of a store are past their deadline without an ending, whenever somebody collects."""
     row = semconv.METRICS[semconv.OPERATION_OVERDUE]
+    told: dict[str, int] = {}
 
     def observe(_: metrics.CallbackOptions) -> list[metrics.Observation]:
-        found = quietly(count) or {}
-        return [metrics.Observation(number, {semconv.OPERATION_NAME: name[:64]}) for name, number in found.items()]
+        found = quietly(count)
+        if found is None:
+            return []
+        told.update(
+            {**dict.fromkeys(told, 0), **found}
+        )  # a name that went unsaid would keep its last value for a while
+        return [metrics.Observation(number, {semconv.OPERATION_NAME: name[:64]}) for name, number in told.items()]
 
     meter = metrics.get_meter(semconv.SCOPE, __version__, schema_url=semconv.SCHEMA_URL)
     quietly(meter.create_observable_gauge, row.name, [observe], unit=row.unit, description=row.meaning)

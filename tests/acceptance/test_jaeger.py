@@ -298,6 +298,12 @@ assert trihop.configure(otlp=sys.argv[1], service="measured")
 with DemoServer() as server, requests.Session() as session:
     session.trust_env = False
     session.headers["Authorization"] = f"Bearer {server.token}"
+    store = trihop.MemoryStore()
+    with trihop.operation("left", deadline=1, session=session, provider=PROVIDER, key="left", store=store) as op:
+        op.submit("POST", f"{server.api}/jobs/query", json={"query": "SELECT Id FROM Account"})
+    worker = trihop.Worker(store, session=session, providers=[PROVIDER], finish=print)
+    worker.stop()
+    worker.run()  # tells of the store from now on
     with trihop.operation("export", deadline=30, session=session, provider=PROVIDER) as op:
         op.run("POST", f"{server.api}/jobs/query", json={"query": "SELECT Id FROM Account"})
     print(op.trace_id)
@@ -327,11 +333,7 @@ def test_metrics_come_out_under_the_names_that_queries_use(stack: Stack):
         assert clock.monotonic() < until_s
         clock.sleep(0.3)
     series = {line.partition("{")[0] for line in text.splitlines() if not line.startswith("#")}
-    emitted = {
-        row.name: prometheus_name(row)
-        for row in _semconv.METRICS.values()
-        if row.name != _semconv.OPERATION_OVERDUE  # from a store
-    }
+    emitted = {row.name: prometheus_name(row) for row in _semconv.METRICS.values()}
     expected = {
         f"{name}{part}"
         for metric, name in emitted.items()
@@ -343,6 +345,7 @@ def test_metrics_come_out_under_the_names_that_queries_use(stack: Stack):
     for bound in _semconv.METRICS[_semconv.OPERATION_DURATION].buckets:
         assert re.search(rf'trihop_operation_duration_seconds_bucket{{[^}}]*le="{bound:.1f}"', text), bound
     assert re.search(r'traces_span_metrics_duration_seconds_bucket{[^}]*le="7200.0"', text)
+    assert re.search(r'trihop_operation_overdue{[^}]*trihop_operation_name="left"[^}]*} 1', text)
     assert re.search(r'trihop_poll_wait_duration_seconds_sum{[^}]*trihop_wait_reason="hint"', text)
     for name in ("trihop_operation_duration_seconds", SPAN_METRICS[1]):
         assert re.search(rf'^{name}_bucket{{.*# {{.*trace_id="{trace_id}"', text, re.MULTILINE), name

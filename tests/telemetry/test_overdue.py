@@ -3,8 +3,14 @@
 import requests
 from telling import metering
 
-from trihop import MemoryStore, Worker, operation
+from trihop import MemoryStore, StoreError, Worker, operation
 from trihop.testing import accepted
+
+
+def overdue(meter):
+    """Operation names and how many of each."""
+    points = meter.points("trihop.operation.overdue")
+    return [(point.attributes["trihop.operation.name"], point.value) for point in points]
 
 
 def test_a_worker_tells_how_many_operations_are_overdue(server, clock):
@@ -20,6 +26,24 @@ def test_a_worker_tells_how_many_operations_are_overdue(server, clock):
         worker = Worker(store, session=session, finish=lambda op, ready: None, clock=clock)
         worker.stop()
         worker.run()
-        points = meter.points("trihop.operation.overdue")
+        told = overdue(meter)
+        store.forget("a")
+        store.forget("b")
+        told_later = overdue(meter)
 
-    assert [(dict(point.attributes), point.value) for point in points] == [({"trihop.operation.name": "export"}, 2)]
+    assert (told, told_later) == ([("export", 2)], [("export", 0)])
+
+
+def test_a_store_that_cannot_be_read_tells_nothing(clock):
+    """No number is better than a wrong one, and collecting goes on."""
+
+    class Broken(MemoryStore):
+        def overdue(self):
+            raise StoreError("the disk is full")
+
+    with metering() as meter, requests.Session() as session:
+        worker = Worker(Broken(clock=clock), session=session, finish=lambda op, ready: None, clock=clock)
+        worker.stop()
+        worker.run()
+
+        assert overdue(meter) == []
