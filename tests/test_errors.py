@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import io
 import pickle
 import re
 from dataclasses import replace
@@ -13,6 +14,7 @@ import trihop
 from trihop import (
     Budget,
     DeadlineExceeded,
+    Event,
     JobCancelled,
     JobExpired,
     JobFailed,
@@ -33,6 +35,7 @@ from trihop import (
     SurfaceError,
     TrihopError,
     operation,
+    show,
 )
 from trihop.providers import generic
 from trihop.testing import reset, running, short
@@ -344,3 +347,24 @@ def test_a_download_that_was_not_read_can_be_pickled(server, clock):
 
     twin = pickle.loads(pickle.dumps(caught.value))
     assert (twin.reply.status_code, twin.reply.url) == (200, f"{server.url}f")
+
+
+def test_a_message_is_one_line_that_a_terminal_does_not_obey(server, clock):
+    """What a server put into a state, an id or its error is shown with its control characters escaped."""
+    odd = "no\nsuch \x1b[31m\ud800"
+    server.script(Reply(202, {"id": odd}, headers={"Location": "/jobs/1"}), {"status": "failed", "error": odd})
+
+    with pytest.raises(JobFailed) as caught, operation("export", deadline=60, clock=clock, provider=ACME) as op:
+        op.run("POST", f"{server.url}jobs")
+
+    assert str(caught.value).isprintable()
+    assert str(caught.value).count(r"no such \x1b[31m\ud800") == 2
+    assert caught.value.error == odd
+
+
+def test_a_line_of_progress_is_one_line_too():
+    """`show` prints what a server calls its state as a text, whatever is in it."""
+    told = io.StringIO()
+    show(Event("state_changed", "export", "0" * 32, state="a\nb\x1b[2J", polls=1, elapsed=1.0), to=told)
+
+    assert told.getvalue() == "export: a b\\x1b[2J, poll 1, 1.0 s elapsed\n"

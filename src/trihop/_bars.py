@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from trihop._lines import duration, size
+from trihop._lines import duration, printable, size
 
 if TYPE_CHECKING:
     from trihop._events import Event
@@ -29,7 +29,7 @@ class _Told(ProgressColumn):
 
 
 def _of_poll(task: Task) -> list[str]:
-    told = [task.fields["state"]]
+    told = [printable(task.fields["state"])]
     if task.total is not None and not task.finished:
         told.append(f"{task.completed:.0f} %")
     if task.fields["polls"]:
@@ -132,7 +132,7 @@ class Board:
             self._progress = None
         if event.kind == "ended":
             told = f"{event.operation}: ended after {duration(event.elapsed)}: {event.message}"
-            self._console.print(told, markup=False, highlight=False)
+            self._console.print(printable(told), markup=False, highlight=False)
 
 
 _boards: list[Board] = []

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trihop._lines import printable
 from trihop._record import OperationRecord
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class TrihopError(Exception):
         return type(self), (self.what, self.record, self.then), {**vars(self), **self.quotable}
 
     def __str__(self) -> str:
-        return f"{self.what} [{self.record}]. {self.then}".rstrip() + self._door()
+        return f"{printable(self.what)} [{self.record}]. {self.then}".rstrip() + self._door()
 
     def _door(self) -> str:
         """The link to the trace, at the end of the message, where nothing sticks to it."""
@@ -227,7 +228,7 @@ class StoreError(TrihopError):
 
     def __str__(self) -> str:
         known = f" [{self.record}]" if self.record.operation_id else ""
-        return f"{self.what}{known}. {self.then}".rstrip() + self._door()
+        return f"{printable(self.what)}{known}. {self.then}".rstrip() + self._door()
 
 
 def note_trace(exception: BaseException, operation: str, trace_id: str | None, trace_url: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Progress in words: an event as a line, seconds and bytes as people say them."""
+"""Progress in words: an event as a line, seconds, bytes and foreign texts as they can be shown."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 def line(event: Event) -> str | None:
     """The event as a line; None where it is not worth one."""
+    told = _told(event)
+    return None if told is None else printable(told)
+
+
+def _told(event: Event) -> str | None:
     match event.kind:
         case "started":
             return "started"
@@ -63,6 +68,22 @@ def polls(number: int) -> str:
     ('1 poll', '12 polls')
     """
     return f"{number} poll{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """A foreign text in one line that a terminal shows and does not obey, and that every encoding has.
+
+    >>> print(printable("run\\nning \\x1b[31m \\ud800 é"))
+    run ning \\x1b[31m \\ud800 é
+    """
+    if text.isprintable():
+        return text
+    from unicodedata import category
+
+    shown = (
+        one if one.isprintable() or category(one) == "Zs" else one.encode("unicode_escape").decode() for one in text
+    )
+    return "".join(" " if one in ("\\n", "\\r", "\\t") else one for one in shown)
 
 
 def size(size_bytes: float | None) -> str:

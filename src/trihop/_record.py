@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trihop._lines import printable
 from trihop._values import Job
 
 
@@ -55,4 +56,4 @@ class OperationRecord:
             "elapsed": f"{self.elapsed_s:.1f}s",
             "trace": self.trace_id or "none (no tracing configured)",
         }
-        return " ".join(f"{name}={value}" for name, value in known.items() if value is not None)
+        return printable(" ".join(f"{name}={value}" for name, value in known.items() if value is not None))
