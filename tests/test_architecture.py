@@ -67,7 +67,7 @@ ORDER = [
         "_instrumentor",
     ),
     *("_hop_arguments", "_hop", "_block"),
-    *("providers", "_operation", "_resume", "_worker"),
+    *("providers", "_operation", "_resume", "_worker", "engines"),
     *("testing", "viewer", "demo", "cli"),
 ]
 
@@ -79,6 +79,8 @@ HEAVY = {
     "click": {"cli"},
     "jmespath": {"_surface"},
     "sqlalchemy": {"stores"},
+    "celery": {"engines"},
+    "procrastinate": {"engines"},
 }
 
 

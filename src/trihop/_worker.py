@@ -95,6 +95,7 @@ class Worker:
         self._on_event = on_event
         self._clock = clock if clock is not None else _SYSTEM_CLOCK
         self._stop = threading.Event()
+        self._observed = False
         self._strange: set[str] = set()
 
     def resume(
@@ -131,7 +132,7 @@ class Worker:
 
         Meanwhile the metric `trihop.operation.overdue` tells of the store.
         """
-        observe_overdue(self.store.overdue)
+        self._observe()
         with ThreadPoolExecutor(self.workers, thread_name_prefix="trihop worker") as pool:
             free = threading.Semaphore(self.workers)
             while not self._stop.is_set():
@@ -188,7 +189,8 @@ class Worker:
         """Keys of operations that are due, the longest due first; each is for a message that calls `step` with it.
 
         They are not offered again before the store's lease has passed: by then the
-        message has come, or is taken to be lost.
+        message has come, or is taken to be lost. Whoever offers reports the metric
+        `trihop.operation.overdue`, too.
 
         Args:
             limit: How many at most.
@@ -196,8 +198,14 @@ class Worker:
         Raises:
             StoreError: The store cannot be used.
         """
+        self._observe()
         offered = self.store.claim_due(holder=OFFERED, lease_s=self.store.lease_s, limit=limit)
         return [claim.key for claim in offered]
+
+    def _observe(self) -> None:
+        if not self._observed:
+            self._observed = True
+            observe_overdue(self.store.overdue)
 
     def _due(self, limit: int) -> list[Claim]:
         return self.store.claim_due(holder=new_holder(), lease_s=self.store.lease_s, limit=limit)
