@@ -25,6 +25,7 @@ def until(deadline):
         (90, 90.0),
         (0.25, 0.25),
         (math.inf, math.inf),
+        (10**400, math.inf),
         (dt.timedelta(minutes=1.5), 90.0),
         (dt.timedelta(0), 0.0),
         (NOON + dt.timedelta(hours=2), 7200.0),

@@ -506,6 +506,22 @@ def test_an_error_of_a_hooks_own_reaches_the_caller(server, session, clock) -> N
         op.run("POST", server.url + "jobs")
 
 
+def test_a_session_that_swallows_its_answer_is_told_apart_from_a_server_that_was_not_reached(server, clock) -> None:
+    """Something was sent, so nobody may say that submitting again is safe."""
+
+    class Silent(requests.Session):
+        def send(self, request: requests.PreparedRequest, **kwargs: Any) -> Any:
+            super().send(request, **kwargs).close()
+
+    server.script(accepted())
+    with (
+        Silent() as session,
+        pytest.raises(TypeError, match=r"the session's send.* returned None, expected a requests"),
+        operation("export", deadline=60, session=session, clock=clock) as op,
+    ):
+        op.submit("POST", f"{server.url}jobs")
+
+
 def test_the_callers_timeout_reaches_the_adapter_as_it_is(server, session, clock) -> None:
     """Mocks and adapters read it; without one, each hop has its own."""
     adapter = Recording()

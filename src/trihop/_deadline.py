@@ -72,7 +72,10 @@ def seconds_until(deadline: DeadlineSpec, *, now: dt.datetime, operation: str) -
         case bool():
             raise TypeError(f"operation {operation!r}: {expected}; got {deadline!r}")
         case int() | float():
-            seconds = float(deadline)
+            try:
+                seconds = float(deadline)
+            except OverflowError:  # a whole number that no float has
+                seconds = math.inf if deadline > 0 else -math.inf
         case dt.timedelta():
             seconds = deadline.total_seconds()
         case dt.datetime():

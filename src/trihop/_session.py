@@ -212,6 +212,8 @@ class Courier:
                 if response.status_code < 200:  # http.client takes a 103 for the answer; the next request is not to
                     response.raw.close()  # get the real one
                 return response
+            if refused is None and sent.error_type is None:  # something was sent, and nothing failed
+                refused = TypeError("the session's send() returned None, expected a requests.Response")
             if refused is not None:
                 raise refused  # out here, where it has no context with a request
             # A server may close an idle connection while our request is on its way.
