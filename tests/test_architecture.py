@@ -31,7 +31,7 @@ ORDER = [
         "_events",
     ),
     *("_values", "_verdicts", "_origin", "_template", "_surface", "_provider"),
-    "_schedule",
+    *("_schedule", "_limits"),
     *("_hops", "_record", "_trace_url", "_errors", "_saved"),
     *("_fold", "_reserved", "_tracing", "_attempt_log", "_configure", "stores"),
     *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
@@ -67,7 +67,7 @@ ORDER = [
         "_instrumentor",
     ),
     *("_hop_arguments", "_hop", "_block"),
-    *("providers", "_operation", "_resume", "_worker", "engines"),
+    *("providers", "_operation", "_resume", "_worker", "engines", "_fleet_job", "_crew", "_fleet"),
     *("testing", "viewer", "demo", "cli"),
 ]
 

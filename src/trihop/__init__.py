@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from trihop._block import Operation
     from trihop._configure import configure
     from trihop._download import Download
+    from trihop._fleet import Fleet
+    from trihop._fleet_job import Outcome
     from trihop._instrumentor import TrihopInstrumentor
     from trihop._middleware import instrument, uninstrument
     from trihop._resume import resume, wake
@@ -84,6 +86,9 @@ __all__ = [
     "MemoryStore",
     "SQLStore",
     "Worker",
+    # many at once
+    "Fleet",
+    "Outcome",
     # a provider
     "Provider",
     "ReadJob",
@@ -146,6 +151,8 @@ _LATER = {
     "resume": "trihop._resume",
     "wake": "trihop._resume",
     "Worker": "trihop._worker",
+    "Fleet": "trihop._fleet",
+    "Outcome": "trihop._fleet_job",
     "Store": "trihop.stores",
     "MemoryStore": "trihop.stores",
     "SQLStore": "trihop.stores",

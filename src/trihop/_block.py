@@ -50,7 +50,7 @@ from trihop._session import Courier, Timeout
 from trihop._submit import adopted, submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
 from trihop._target import Target, check_target
-from trihop._values import Call, Job, Ready, Result, as_call, named
+from trihop._values import Call, Credentials, Job, Ready, Result, as_call, named
 from trihop._watch import Watch
 
 if TYPE_CHECKING:
@@ -217,6 +217,30 @@ class Operation:
                 self._step_aside()
                 self._let_go()
 
+    @contextmanager
+    def _surrounding(self) -> Iterator[None]:
+        """Surround a part of the caller's code, on the thread that runs it."""
+        self._step_in()
+        try:
+            yield
+        finally:
+            self._step_out()
+            self._step_aside()
+
+    def _leave(self, exception: BaseException | None) -> None:
+        """Leave what `_open` began.
+
+        Raises:
+            OperationTaken, StoreError: It went well, and its record cannot say so.
+        """
+        self._ended = True
+        if exception is not None:
+            note_trace(exception, self.name, self._run.root.trace_id, self._run.trace_url)
+        try:
+            self._close(exception)
+        finally:
+            self._let_go()
+
     def _step_aside(self) -> None:
         if _current.get() is self:
             try:
@@ -349,6 +373,37 @@ class Operation:
             StoreError: With a store: it cannot be written to. Nothing was sent, or `error.job` says what was.
             ValueError, TypeError: The request cannot be built, or with a store, is not what the key stands for.
         """
+        submission = self._submission(
+            method,
+            url,
+            surface=surface,
+            retry=retry,
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+            as_in_requests=as_in_requests,
+        )
+        return self._at_once(submission)
+
+    def _submission(
+        self,
+        method: str,
+        url: str,
+        *,
+        surface: SubmitSurface | None = None,
+        retry: RetryPolicy | None = None,
+        idempotency_key: str | None = None,
+        timeout: Timeout = None,
+        as_in_requests: AsInRequests,
+        credentials: Credentials = "origin",
+        waits_out: bool = False,
+    ) -> Generator[Pause, None, Job]:
+        """What `submit` does, as a generator of the pauses between its attempts.
+
+        Args:
+            credentials: As of a `Call`.
+            waits_out: Whether a 429 is one of many jobs' own making, and waited out.
+            The rest: As of `submit`.
+        """
         run = self._open_run
         check_submit(
             f"operation {self.name!r}: submit",
@@ -362,10 +417,10 @@ class Operation:
         )
         written = Call(method, self._absolute(url))
         url, as_in_requests = run.courier.preparing.apart(url, as_in_requests)
-        call = Call(method, url)
+        call = Call(method, url, credentials=credentials)
         run.courier.trusted.adopt(url)
         run.courier.preparing.adopt(as_in_requests)
-        return self._at_once(self._submitting(written, call, surface, retry, idempotency_key, timeout, as_in_requests))
+        return self._submitting(written, call, surface, retry, idempotency_key, timeout, as_in_requests, waits_out)
 
     def _at_once(self, steps: Generator[Pause, None, T]) -> T:
         """Take the steps, and sleep the pauses between them."""
@@ -388,8 +443,8 @@ class Operation:
         idempotency_key: str | None,
         timeout: Timeout,
         as_in_requests: AsInRequests,
+        waits_out: bool,
     ) -> Generator[Pause, None, Job]:
-        """The submit, as `submit` describes it; yields the pauses between its attempts."""
         run = self._run
         visit, digest, doubtful = run.visit, "", False
         if visit is not None:
@@ -420,6 +475,7 @@ class Operation:
                     as_in_requests=as_in_requests,
                     digest=digest,
                     doubtful=doubtful,
+                    waits_out=waits_out,
                 )
             except SubmitRejected:
                 if visit is not None:

@@ -101,8 +101,11 @@ class Poller:
         """
         run = self.run
         if pause.seconds > 0:
-            slept_s = run.pause(pause, unless=None if run.visit is None else run.visit.woken)
-            run.measure(semconv.POLL_WAIT_DURATION, slept_s, {semconv.WAIT_REASON: pause.reason}, provider=False)
+            self.waited(pause, run.pause(pause, unless=None if run.visit is None else run.visit.woken))
+
+    def waited(self, pause: Pause, slept_s: float) -> None:
+        """Measure a pause that was slept."""
+        self.run.measure(semconv.POLL_WAIT_DURATION, slept_s, {semconv.WAIT_REASON: pause.reason}, provider=False)
 
     def ask(self, hop: Hop) -> Ending | Pause:
         """Ask once: the job's ending, or the pause until the next question.

@@ -498,15 +498,17 @@ class Run:
     def segment_began(self) -> None:
         """Show that a process took part; the caller's own span is linked here, as a link on a root hides its timing."""
         visit = self.visit
-        if visit is None or self._segment_told or visit.step:
+        if self._around is None or self._segment_told or (visit is not None and visit.step):
             return
+        if visit is None and not self._around.is_valid:
+            return  # there is nothing to link to
         self._segment_told = True
-        number = visit.saved.segments
+        number = 1 if visit is None else visit.saved.segments
         if number > _MOST_SEGMENTS:
             return
         attributes: dict[str, Any] = {**self.common, semconv.SEGMENT_NUMBER: number}
         kind = "start" if number == 1 else "resume"
-        if number > 1:
+        if visit is not None and number > 1:
             attributes[semconv.SEGMENT_GAP] = max(0.0, (self.now_ns() - visit.found.touched_ns) / 1e9)
             attributes[semconv.SEGMENT_REASON] = "lease_expired" if visit.claim.expired else "visited_again"
         self.root.moment(f"{kind} {self.name[:64]}", attributes, at_ns=self.now_ns(), around=self._around)

@@ -21,6 +21,7 @@ from trihop._values import JSON, Call, Job, Reply
 from trihop._verdicts import Accepted, Ending, Rejected, Transient
 
 _STILL_RUNNING_UNDER_THIS_KEY = 409  # draft-ietf-httpapi-idempotency-key-header, section 2.7
+_TOO_MANY = 429  # RFC 6585 section 4
 _DEFAULT_KEY_HEADER = "Idempotency-Key"
 
 # The server may do all its work before it answers: only the deadline bounds that.
@@ -38,6 +39,7 @@ def submit(
     as_in_requests: AsInRequests,
     digest: str = "",
     doubtful: bool = False,
+    waits_out: bool = False,
 ) -> Generator[Pause, None, Job]:
     """Send the submit and read its answer; yields the pauses before it is sent again, to be slept by whoever asked.
 
@@ -56,11 +58,18 @@ def submit(
     as_in_requests, keyed = _with_key(run, idempotency_key, as_in_requests)
     policy = retry if retry is not None else run.provider.retry if keyed else RetryPolicy(attempts=1)
     files = _files_of(as_in_requests)
+    asks_again = policy.attempts > 1
+    if waits_out and not asks_again:
+        # Whoever is told to come back later has not been refused: one of many, it comes back.
+        policy = RetryPolicy(attempts=run.provider.budget.consecutive_errors, on={_TOO_MANY})
     attempts = 1 if files is None else policy.attempts
     # doubtful: whether an attempt without an answer, in an earlier process even, may have brought a job
     if run.visit is not None:
         run.visit.intend(call, as_in_requests, digest, keyed=keyed)
+    put_off = False
     for attempt in range(1, attempts + 1):
+        if put_off and run.visit is not None:
+            run.visit.intend(call, as_in_requests, digest, keyed=keyed)
         if attempt > 1:
             for file, position in files or ():
                 file.seek(position)
@@ -80,10 +89,13 @@ def submit(
             return _accepted(hop, call, reply, outcome, hint.seconds if hint is not None else None)
         refused = reply is not None and 400 <= reply.status_code < 500 and not still_running
         doubtful = doubtful or (sent.left and not refused)
-        resendable = reply is None or reply.status_code in policy.on or still_running
+        resendable = asks_again if reply is None else reply.status_code in policy.on or still_running
         if attempt == attempts or not resendable:
             break
         after = outcome.after if outcome.after is not None else hint.seconds if hint is not None else None
+        put_off = refused and not doubtful
+        if put_off and run.visit is not None:
+            run.visit.rejected()  # who stops in the pause leaves no doubt behind
         yield backoff(run.provider.pacing, attempt, after, run.room_s(), run.clock.random)
     error = None if sent.reply is None else said(sent.reply)
     if doubtful:
