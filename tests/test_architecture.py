@@ -34,7 +34,7 @@ ORDER = [
     *("_schedule", "_limits"),
     *("_hops", "_record", "_trace_url", "_errors", "_saved"),
     *("_fold", "_reserved", "_tracing", "_attempt_log", "_configure", "stores"),
-    *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_exchange", "_network"),
+    *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_head", "_exchange", "_network"),
     *(
         "_straight",
         "_prepare",

@@ -11,6 +11,7 @@ hooks and upload bodies that sleep, names that PySocks resolves by itself, and a
 
 from __future__ import annotations
 
+import http.client
 import sys
 import threading
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from trihop import _exchange_connect as connect
 from trihop import _exchange_messages as messages
 from trihop._exchange_sockets import DeadlineCut, Exchange, bounded, current
 from trihop._forks import in_the_child
+from trihop._head import parse_headers
 
 __all__ = ["DeadlineCut", "Exchange", "bounded", "install"]
 
@@ -52,6 +54,7 @@ def install() -> None:
         _replace(HTTPConnection, "putrequest", messages.putrequest)
         _replace(HTTPConnection, "send", messages.send)
         _replace(HTTPConnection, "getresponse", messages.getresponse)
+        _replace(http.client, "parse_headers", parse_headers)
         _wrap(urllib3_connect, "create_connection", connect.create_connection)
         _wrap(urllib3.connection, "ssl_wrap_socket", connect.ssl_wrap_socket)
         _wrap(SSLTransport, "_ssl_io_loop", connect.ssl_io_loop)

@@ -8,7 +8,9 @@ environment.
 
 from __future__ import annotations
 
+import os
 import re
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
@@ -287,6 +289,8 @@ class Preparing:
         asked = (origin_of(url), *given, dict(session.proxies), session.verify, session.cert, session.trust_env)
         if self._settled is None or self._settled[0] != asked:
             proxies, verify, _ = given
+            if session.trust_env and _environment_knows_no_proxy():
+                session, verify = _deaf(session), _certificates() or verify if verify in (True, None) else verify
             found = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
             self._settled = (asked, dict(found))
         return dict(self._settled[1])
@@ -345,6 +349,30 @@ def _stranger(session: requests.Session) -> requests.Session:
     vars(clone).update(vars(session))
     clone.cookies = RequestsCookieJar()
     return clone
+
+
+def _deaf(session: requests.Session) -> requests.Session:
+    """The session as it would be without an environment."""
+    clone = object.__new__(type(session))
+    vars(clone).update(vars(session), trust_env=False)
+    return clone
+
+
+def _environment_knows_no_proxy() -> bool:
+    """Whether no variable says a word about proxies.
+
+    To look for names is a fraction of what requests does: it goes through all
+    variables and their values, twice. Where proxies may come from elsewhere
+    (Windows' registry, macOS' settings), never.
+    """
+    if urllib.request.getproxies is not urllib.request.getproxies_environment:
+        return False
+    return not any(name.lower().endswith(b"_proxy") for name in os.environb)
+
+
+def _certificates() -> str | None:
+    """Whom to trust instead of the usual authorities, by the environment; as in `merge_environment_settings`."""
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
 
 
 def _may_leave(name: str) -> bool:
