@@ -9,7 +9,7 @@ import pytest
 import requests
 from requests.auth import HTTPBasicAuth
 
-from trihop._secrets import Secrets, in_headers, in_proxy, in_url, quotable
+from trihop._secrets import Secrets, in_body, in_headers, in_proxy, in_url, quotable
 
 
 @pytest.fixture
@@ -72,6 +72,34 @@ def test_a_url_gives_away_what_credentials_go_by(url: str, found: list[str]) -> 
 def test_a_header_gives_away_its_parts(headers: dict[str, Any], found: list[str]) -> None:
     """A server may quote the token without `Bearer`, a password out of base64, one cookie of several."""
     assert in_headers(headers) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"query": "all", "clientSecret": "s3cr3t-7"}', ["s3cr3t-7"]),
+        ('[{"auth": {"api_key": "k3y-is-long"}}, {"password": 12345678}]', ["k3y-is-long"]),
+        ("grant_type=x&password=s3cr3t%2B7&page=2", ["s3cr3t+7"]),
+        (b'{"query": "select token from sessions", "max_tokens": 9000}', []),
+        (b'{"token": ', []),
+        (b"\x89PNG token \xff", []),
+        ('{"token":' + "[" * 20_000, []),
+        ("", []),
+    ],
+)
+def test_a_body_gives_away_fields_that_credentials_go_by(body: str | bytes, found: list[str]) -> None:
+    """Of JSON however deep, and of a form; what is neither has none."""
+    assert in_body(body) == found
+
+
+def test_the_body_of_a_submit_counts(session) -> None:
+    """A server may quote it; one that is too long to look through is passed over, and so is a file."""
+    secrets = Secrets(session)
+    for secret, more in (("s3cr3t-1", ""), ("s3cr3t-2", ""), ("s3cr3t-3", "x" * 70_000)):
+        secrets.learn(requests.Request("POST", "https://h/j", json={"password": secret, "more": more}).prepare())
+    secrets.learn(requests.Request("POST", "https://h/j", data=iter([b"password=s3cr3t-4"])).prepare())
+
+    assert secrets.known({}) == ["s3cr3t-1", "s3cr3t-2"]
 
 
 def test_a_proxy_is_told_user_and_password() -> None:

@@ -2,13 +2,14 @@
 
 Servers quote what they were sent. A credential is found by where it stands: in
 the session's own fields, under a header name that credentials go by, in a
-signed link, in the user part of a proxy's URL.
+signed link, in a field of a JSON or form body, in the user part of a proxy's URL.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ _PLAIN_HEADERS = frozenset(
     {"user-agent", "accept", "accept-encoding", "accept-language", "connection", "content-type", "prefer"}
 )
 _MOST_REMEMBERED = 128
+_LONGEST_BODY = 65_536
 _BETWEEN = re.compile(r"[\s,]+")
 
 
@@ -56,11 +58,12 @@ class Secrets:
     def learn(self, request: requests.PreparedRequest) -> None:
         """Remember what a request carries; the latest 128 of these."""
         fields: Any = request.headers or {}
-        carried = (request.url, dict(getattr(fields, "_store", fields)))
+        body = request.body if isinstance(request.body, (str, bytes)) and len(request.body) <= _LONGEST_BODY else ""
+        carried = (request.url, dict(getattr(fields, "_store", fields)), body)
         if carried == self._learnt:
             return  # as a poll that is sent again carries what the one before it did
         self._learnt = carried
-        for secret in (*in_url(request.url or ""), *in_headers(request.headers or {})):
+        for secret in (*in_body(body), *in_url(request.url or ""), *in_headers(request.headers or {})):
             self._sent.pop(secret, None)
             self._sent[secret] = None
         while len(self._sent) > _MOST_REMEMBERED:
@@ -169,6 +172,38 @@ def in_headers(headers: Mapping[str, Any]) -> list[str]:
         if CREDENTIAL_NAME.search(name)
         for part in _in_value(name, _text(value))
     )
+
+
+def in_body(body: str | bytes) -> list[str]:
+    """The values of the fields that credentials go by, in JSON or a form; no body makes this function raise.
+
+    >>> in_body(b'{"query": "all", "auth": {"client_secret": "s3cr3t-7"}}')
+    ['s3cr3t-7']
+    >>> in_body("grant=x&password=s3cr3t+7")
+    ['s3cr3t 7']
+    """
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    if not _SECRET_FIELD.search(text):
+        return []
+    if text.lstrip()[:1] not in ("{", "["):
+        return _worth_it(value for name, value in parse_qsl(text) if _SECRET_FIELD.search(name))
+    try:
+        return _worth_it(_in_fields(json.loads(text)))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _in_fields(said: Any) -> Iterator[str]:
+    match said:
+        case dict():
+            for name, value in said.items():
+                if isinstance(value, str) and _SECRET_FIELD.search(name):
+                    yield value
+                else:
+                    yield from _in_fields(value)
+        case list():
+            for value in said:
+                yield from _in_fields(value)
 
 
 def _in_value(name: str, value: str) -> Iterator[str]:
