@@ -76,12 +76,17 @@ class Stack:
         return next(demo for demo in self.demos if demo.ending.fail == fail)
 
 
-def run_demo(ending: Ending, folder: Path, collector: Collector) -> Demo:
+def run_demo(ending: Ending, folder: Path, collector: Collector, jaeger: Jaeger) -> Demo:
     folder.mkdir()
     arguments = ["demo", "--file", str(folder / "t.jsonl"), *(["--fail", ending.fail] if ending.fail else [])]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "trihop.cli", *arguments],
-        env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.otlp, "PYTHONIOENCODING": "utf-8"},
+        env={
+            **os.environ,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.otlp,
+            "TRIHOP_TRACE_URL": f"{jaeger.url}/trace/{{trace_id}}",
+            "PYTHONIOENCODING": "utf-8",
+        },
         capture_output=True,
         encoding="utf-8",
         timeout=120,
@@ -103,7 +108,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         collecting(folder, jaeger=jaeger, tempo=tempo) as collector,
         ThreadPoolExecutor(len(ENDINGS)) as pool,
     ):
-        runs = [pool.submit(run_demo, e, folder / name, collector) for e, name in zip(ENDINGS, NAMES, strict=True)]
+        named = zip(ENDINGS, NAMES, strict=True)
+        runs = [pool.submit(run_demo, ending, folder / name, collector, jaeger) for ending, name in named]
         demos = tuple(run.result() for run in runs)
         for demo in demos:
             jaeger.trace(demo.trace_id, spans=1 + len(demo.ending.hops))
@@ -188,6 +194,18 @@ def test_a_search_by_job_result_or_error_finds_exactly_its_traces(stack: Stack):
             assert stack.jaeger.find(SERVICE, {name: value}) == expected
     assert stack.jaeger.find(SERVICE, {"error.type": "503"}) == every
     assert stack.jaeger.find(SERVICE, {"trihop.job.id": "none"}) == set()
+
+
+def test_the_link_in_an_error_opens(stack: Stack):
+    """The message of each bad ending leads to Jaeger's page of its trace; a success is told where it lies."""
+    for demo in stack.demos:
+        url = f"{stack.jaeger.url}/trace/{demo.trace_id}"
+        if demo.ending.error is not None:
+            (message,) = [line for line in demo.said.splitlines() if line.startswith(f"{demo.ending.error}: ")]
+            assert message.endswith(f" Trace: {url}")
+        assert demo.said.splitlines()[-1] == url
+        page = requests.get(url, timeout=10)
+        assert (page.status_code, page.headers["Content-Type"].partition(";")[0]) == (200, "text/html")
 
 
 def test_both_stores_get_every_trace(stack: Stack):

@@ -108,6 +108,16 @@ def test_an_operation_is_shown_by_key_or_id(run, begun, tmp_path):
     assert run("show", "three", *STORE).returncode == 1
 
 
+def test_a_shown_operation_has_a_link_to_its_trace(run, begun, spans, tmp_path):
+    """Where the environment says what such a link looks like."""
+    begun()
+    [trace_id] = {f"{span.context.trace_id:032x}" for span in spans.all}
+
+    shown = run("show", "nightly", *STORE, env={"TRIHOP_TRACE_URL": "http://localhost:16686/trace/{trace_id}"})
+
+    assert shown.stdout.decode().splitlines()[-1].split() == ["trace", f"http://localhost:16686/trace/{trace_id}"]
+
+
 def test_an_operation_is_resumed(run, begun, server, tmp_path):
     """By the application's own provider, session and finish()."""
     begun()

@@ -24,6 +24,7 @@ from trihop import (
     TrihopError,
     operation,
 )
+from trihop import _trace_url as trace_url
 from trihop import show as show_event
 from trihop.cli._paper import console, paper, show
 from trihop.cli._telemetry import tracing
@@ -92,6 +93,9 @@ def demo(fail: str | None, file: Path) -> None:
     _show_trace(file, trace_id)
     if export is not None:
         click.echo(f"exported to {export.endpoint}" if export.arrived else f"the export to {export.endpoint} failed")
+        url = trace_url.link(trace_url.named(), trace_id)
+        if export.arrived and url is not None:
+            click.echo(url)
     if type(error) is not (ending.error or type(None)):
         wanted = "a success" if ending.error is None else ending.error.__name__
         raise click.ClickException(f"this was to end with {wanted}.")

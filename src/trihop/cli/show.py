@@ -6,6 +6,7 @@ import json
 
 import click
 
+from trihop import _trace_url as trace_url
 from trihop._clock import SystemClock
 from trihop.cli._paper import Piece, console, paper
 from trihop.cli._paper import show as put
@@ -33,6 +34,7 @@ def show(which: str, store_url: str | None, as_json: bool) -> None:
             "age": span_of(row.age_s),
             "next check": span_of(row.next_check_s),
             "deadline": span_of(row.deadline_s),
+            "trace": trace_url.link(trace_url.named(), row.trace_id),
         }
         to = console()
         sheet = paper(to)
