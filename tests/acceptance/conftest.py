@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from acceptance.servers import postgresql as _postgresql
+from acceptance.servers import redis as _redis
 
 _ROWS: list[tuple[str, str, str, str, bool]] = []
 _HEAD = ("provider", "case", "expected", "got")
@@ -35,6 +36,13 @@ def postgresql() -> Iterator[_postgresql.PostgreSQL]:
     """A PostgreSQL server; `postgresql.database(name)` makes an empty database in it."""
     with _postgresql.running() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[str]:
+    """A Redis server; where it is."""
+    with _redis.running() as url:
+        yield url
 
 
 @pytest.fixture

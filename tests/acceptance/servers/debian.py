@@ -49,6 +49,23 @@ def postgresql() -> Path:
     return found
 
 
+def redis() -> Path:
+    """The server. Its package would start one; the program is in that of its tools, and is what it is called as."""
+    found = shutil.which("redis-server")
+    if found is not None:
+        return Path(found)
+    tool = shutil.which("redis-check-rdb")
+    if tool is None:
+        _apt("install", "--yes", "--no-install-recommends", "redis-tools")
+        tool = shutil.which("redis-check-rdb")
+    assert tool is not None
+    program = CACHE / "redis" / "redis-server"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.unlink(missing_ok=True)
+    program.symlink_to(tool)
+    return program
+
+
 def _postgresql() -> Path | None:
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return installed[-1].parent if installed else None
