@@ -87,7 +87,7 @@ class FleetJob:
 
     __slots__ = (
         *("busy", "cancelling", "entry", "home", "key", "op", "origin", "outcome", "request", "to"),
-        *("_pause", "_poller", "_ready", "_refused_s", "_since_s", "_steps"),
+        *("_kept", "_pause", "_poller", "_ready", "_refused_s", "_since_s", "_steps"),
     )
 
     def __init__(self, op: Operation, request: Request, to: Target) -> None:
@@ -107,6 +107,7 @@ class FleetJob:
             self.home = self.origin
         self._steps: Generator[Pause, None, Job] | None = None
         self._poller: Poller | None = None
+        self._kept: Any = None  # its poll, prepared
         self._pause: Pause | None = None
         self._since_s = 0.0
         self._ready: Ready | None = None
@@ -154,7 +155,8 @@ class FleetJob:
             run.courier = courier
         ears = run.courier
         assert isinstance(ears, Ears)
-        ears.last = None
+        ears.last, preparing = None, ears.preparing
+        preparing._kept = self._kept
         try:
             lane, in_s = self._next(among, held)
         except Exception as error:
@@ -163,6 +165,7 @@ class FleetJob:
         except BaseException as error:  # a function of the caller's that wants to end the process
             self.leave(RuntimeError(f"{type(error).__name__} in a thread of the fleet: {error}"))
             lane, in_s = None, 0.0
+        self._kept = preparing._kept
         if self._poller is not None and run.visit is not None and lane == ASK:
             in_s = min(in_s, look_s)
         hold_s, ration = (None, None) if ears.last is None else self._heard(ears.last)

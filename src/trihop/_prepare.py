@@ -179,7 +179,7 @@ class Preparing:
             if kept is None:
                 kept = self._prepare(call, at_home, with_credentials, options, body)
             if made_from is not None:
-                kept.made_from = made_from
+                kept.made_from = kept.made_from or made_from
                 if repeat and isinstance(kept.prepared.body, (bytes, str, type(None))):
                     self._kept = kept
                 if _may_be_a_model(kept, _asked(call, body), options):
@@ -273,14 +273,17 @@ class Preparing:
             return None
         prepared = requests.PreparedRequest()
         vars(prepared).update(vars(model.prepared), method="GET", url=call.url, body=None, _body_position=None)
-        headers = merge_setting(call.headers, session.headers, dict_class=CaseInsensitiveDict)  # type: ignore[no-untyped-call]
-        prepared.prepare_headers(headers)
-        authorization = model.prepared.headers.get("Authorization")
-        if authorization is not None:
-            prepared.headers["Authorization"] = authorization
-        settings = self._settings(call.url, self.options, self.options.get("cert"))
+        if model.call.method == "GET" and model.call.headers == call.headers:
+            settings = model.settings  # and its headers, which are copied before they are sent: many jobs share them
+        else:
+            headers = merge_setting(call.headers, session.headers, dict_class=CaseInsensitiveDict)  # type: ignore[no-untyped-call]
+            prepared.prepare_headers(headers)
+            authorization = model.prepared.headers.get("Authorization")
+            if authorization is not None:
+                prepared.headers["Authorization"] = authorization
+            settings = self._settings(call.url, self.options, self.options.get("cert"))
         self.secrets.learn(prepared)
-        return _Kept(call, made_from, prepared, settings, None, call.url, model.at_home, True)
+        return _Kept(call, model.made_from, prepared, settings, None, call.url, model.at_home, True)
 
     def _settings(self, url: str, options: dict[str, Any], cert: Any) -> dict[str, Any]:
         """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""

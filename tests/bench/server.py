@@ -16,7 +16,10 @@ RESULT = b"x" * 1000
 
 
 class JobServer(asyncio.Protocol):
-    """POST /jobs makes a job, its fifth poll says it is done, /results/ID has 1 kB; /status is always running."""
+    """POST /jobs makes a job, its fifth poll says it is done, /results/ID has 1 kB; /status is always running.
+
+    POST /endless makes a job that is never done, and says nothing of when to ask.
+    """
 
     ids = itertools.count(1001)
     polled: ClassVar[dict[bytes, int]] = {}
@@ -40,6 +43,10 @@ class JobServer(asyncio.Protocol):
             self.transport.write(self.answer(method, target))  # type: ignore[attr-defined]
 
     def answer(self, method: bytes, target: bytes) -> bytes:
+        if target == b"/endless":
+            return reply(202, {"status": "Running"}, b"Location: /endless/%d\r\n" % next(self.ids))
+        if target.startswith(b"/endless/"):
+            return reply(200, {"status": "Running"})
         if method == b"POST":
             path = b"/jobs/%d" % next(self.ids)
             return reply(202, {"id": path.decode()[6:], "status": "Running"}, b"Location: " + path + b"\r\n")
