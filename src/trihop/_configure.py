@@ -17,7 +17,7 @@ def configure(*, file: str | os.PathLike[str] | None = None, otlp: str | None = 
 
     For an application that has no set-up of its own; one that has needs no call, as trihop emits to whatever provider
     is set. Where a tracer provider is set already this does nothing. What is still waiting is sent when the process
-    exits; a collector that cannot be reached delays that by up to OTEL_EXPORTER_OTLP_TIMEOUT seconds (10 by default) for
+    exits; a collector that cannot be reached delays that by up to OTEL_EXPORTER_OTLP_TIMEOUT seconds (default 10) for
     each export that is under way or still to be made, and nothing else ever waits for it.
 
     Args:
