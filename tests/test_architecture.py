@@ -63,6 +63,7 @@ ORDER = [
         "_evidence",
         "_watch",
         "_streamed",
+        "_handling",
         "_middleware",
         "_instrumentor",
     ),

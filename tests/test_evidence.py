@@ -119,6 +119,16 @@ def test_what_a_sign_in_hands_out_is_about_who_asks():
     assert block.roles == ["request"] * 3
 
 
+def test_a_sign_in_is_known_by_its_path_as_well():
+    """One that sets a cookie hands out no token, and leads to a page about who asks."""
+    for path in ("/login", "/accounts/log-in/", "/api/session", "/oauth2"):
+        block = Block()
+        block.ask(f"POST {path}", {"id": "user-4242"}, status=302, Location="/users/user-4242")
+        for _ in range(2):
+            block.ask("GET /users/user-4242")
+        assert block.roles == ["request"] * 3
+
+
 def test_a_page_token_is_no_sign_in():
     """Only names that are a credential's as a whole."""
     block = submitted({"id": "job-1", "nextPageToken": "abcd", "tokens_used": "12"})
@@ -136,6 +146,66 @@ def test_a_list_hands_out_what_may_be_anybodys():
         block.ask("GET /items/item-1")
         block.ask("GET /items/item-1")
     assert (listed.roles, posted.roles) == (["request"] * 3, ["submit", "poll", "poll"])
+
+
+def test_where_a_page_has_moved_to_is_no_job():
+    """Whatever is asked under an old address is asked twice at the new one."""
+    block = submitted()
+    for _ in range(2):
+        block.ask("GET /quota", status=301, Location="/account/quota-1")
+        block.ask("GET /account/quota-1", {"left": 5})
+        block.ask("GET /jobs/job-1")
+    assert block.roles == ["submit", *["request", "request", "poll"] * 2]
+
+
+def test_a_poll_that_ends_with_see_other_leads_to_its_result():
+    """What the last poll led to is the download, and no further poll."""
+    block = submitted()
+    block.ask("GET /jobs/job-1")
+    block.ask("GET /jobs/job-1", status=303, Location="/results/77")
+    block.ask("GET /results/77", b"rows")
+    assert block.roles == ["submit", "poll", "poll", "download"]
+
+
+def test_a_redirect_is_part_of_the_download_it_led_to():
+    """The place that a result's URL leads to is not known from any poll, and is the result all the same."""
+    block = submitted()
+    block.ask("GET /jobs/job-1")
+    block.ask("GET /jobs/job-1", {"href": "/files/9"})
+    block.ask("GET /files/9", status=302, Location="https://storage.example/a?sig=1")
+    block.ask("GET https://storage.example/a?sig=1", status=307, Location="https://storage.example/b")
+    block.ask("GET https://storage.example/b", b"rows")
+    assert block.roles == ["submit", "poll", "poll", *["download"] * 3]
+    assert [block.exchanges[at].again for at in (3, 4)] == block.exchanges[4:]
+
+
+def test_a_redirect_is_part_of_the_submit_it_led_to():
+    """307 and 308 have the same request made elsewhere."""
+    block = Block()
+    block.ask("POST /old", status=307, Location="/jobs")
+    block.ask("POST /jobs", {"id": "job-1"}, status=202)
+    block.ask("GET /jobs/job-1")
+    block.ask("GET /jobs/job-1")
+    assert block.roles == ["submit", "submit", "poll", "poll"]
+
+
+def test_a_log_kept_elsewhere_is_not_the_download():
+    """What is read between the polls is read too early, wherever it leads."""
+    block = submitted()
+    block.ask("GET /jobs/job-1")
+    block.ask("GET /jobs/job-1/log", status=302, Location="https://storage.example/log")
+    block.ask("GET https://storage.example/log", b"begun")
+    block.ask("GET /jobs/job-1")
+    assert block.roles == ["submit", "poll", "request", "request", "poll"]
+
+
+def test_references_start_from_where_the_reply_came_from():
+    """A server that adds a slash means the folder."""
+    block = submitted()
+    block.ask("GET /jobs/job-1")
+    last = Seen("GET", f"{API}/jobs/job-1", 200, content=b'{"href": "/f"}', headers={"Location": "result"})
+    block.exchanges.append(block.evidence.take(last._replace(base=f"{API}/jobs/job-1/")))
+    assert block.evidence.handed_out_by(f"{API}/jobs/job-1/result") == f"{API}/jobs/job-1"
 
 
 def test_a_202_of_its_own_proves_a_poll_without_a_giver():

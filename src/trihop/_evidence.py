@@ -11,9 +11,11 @@ prove its part:
 - download: a GET, answered only after the last poll, of what that poll's reply
   handed out, or below the poll's path, or of the URL that HEAD polled.
 
-What a sign-in hands out is about who asks, what a list hands out may be anybody's,
-and what hangs on a poll (its log, its owner) is asked beside it: none of that
-proves a poll. Everything else is a plain request. No clock, socket or span in here.
+A redirect plays the part of what it led to by the same method, where that is a
+submit or a download. What a sign-in hands out is about who asks, what a list hands
+out may be anybody's, where a page has moved to is no news of a job, and what hangs
+on a poll (its log, its owner) is asked beside it: none of that proves a poll.
+Everything else is a plain request. No clock, socket or span in here.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ _STATE_NAMES = ("status", "state", "phase")
 _CACHE_BUSTERS = frozenset({"_", "ts", "nonce", "cb"})
 _HANDING_HEADERS = ("Location", "Content-Location", "Operation-Location", "Azure-AsyncOperation")
 _SIGN_IN = re.compile(r"(access|id|refresh|session|auth|bearer)[_-]?token|token|jwt|session|sid", re.IGNORECASE)
+_SIGN_IN_AT = re.compile(r"(log|sign)[_-]?(in|on)|sessions?|auth(enticate|orize)?|oauth2?|tokens?", re.IGNORECASE)
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Seen(NamedTuple):
@@ -59,6 +63,8 @@ class Seen(NamedTuple):
     """Of the reply."""
     content: bytes = b""
     """The reply's body as far as it was read."""
+    base: str | None = None
+    """Where the reply came from, if not from the URL itself: what its relative references start from."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +81,8 @@ class Question:
         polled: Whether its askings are polls, by all that is known so far.
         asked: How often.
         last: Its latest exchange.
+        answered: Whether with a 200 or a 202.
+        answered_at: Which exchange first brought one of these, or led elsewhere.
     """
 
     method: str
@@ -87,6 +95,7 @@ class Question:
     polled: bool = False
     asked: int = 0
     last: Exchange | None = None
+    answered: bool = False
     answered_at: int | None = None
     seen_202: bool = False
     missing: bool = False
@@ -116,7 +125,7 @@ class Exchange:
         number: Which exchange of the block, from one.
         status: The HTTP status; None where no answer came.
         state: The server's own word for the job's state, where the reply has one under a usual name.
-        again: The same was asked next, because this one failed.
+        again: The same was asked next, because this one failed or led there.
     """
 
     question: Question
@@ -129,6 +138,11 @@ class Exchange:
     def failed(self) -> bool:
         """Whether the same request would be sent again after this."""
         return self.status is None or try_later(self.status)
+
+    @property
+    def redirects(self) -> bool:
+        """Whether it led elsewhere."""
+        return self.status in _REDIRECTS
 
 
 class _Handed(NamedTuple):
@@ -150,12 +164,17 @@ class Evidence:
     _handed: dict[str, _Handed] = field(default_factory=dict)
     _carried: set[str] = field(default_factory=set)
     _count: int = 0
+    _led: tuple[Exchange, str] | None = None
+    """Where the exchange before this one led, if it did."""
 
     def take(self, seen: Seen) -> Exchange:
         """Take one exchange in; questions may be known to be polls from now on, or not to be any after all."""
         question, status = self._question(seen), seen.status
         self._count += 1
         exchange = Exchange(question, self._count, status)
+        led, self._led = self._led, None
+        if led is not None and led[1] == seen.url and led[0].question.method == seen.method:
+            led[0].again = exchange
         before = question.last
         if before is not None:
             if before.status != 200 and before.failed:
@@ -164,7 +183,8 @@ class Evidence:
                 self._name(question)
         question.last = exchange
         question.asked += 1
-        if status in (200, 202):
+        if status in (200, 202) or exchange.redirects:
+            question.answered = question.answered or not exchange.redirects
             question.seen_202 = question.seen_202 or status == 202
             if question.answered_at is None:
                 question.answered_at = exchange.number
@@ -179,7 +199,7 @@ class Evidence:
         self._count += 1
         question.last = exchange = Exchange(question, self._count, 202)
         question.asked += 1
-        question.answered_at = exchange.number
+        question.answered, question.answered_at = True, exchange.number
         if polled and method in _READING and not question.polled:
             self._name(question)
         for value in handed:
@@ -215,6 +235,9 @@ class Evidence:
 
     def base_of(self, question: Question) -> Question | None:
         """The poll after whose last answer this question asked for what that answer handed out."""
+        giver = question.handed_by
+        if giver is not None and giver.redirects and giver.question.method == "GET" and not giver.question.polled:
+            return self.base_of(giver.question)
         answered_at = self._count if question.answered_at is None else question.answered_at
         for polled in self.polled:
             last = polled.last
@@ -233,7 +256,7 @@ class Evidence:
         giver = question.handed_by
         if question.method == "HEAD" and question.missing:
             return giver is not None and giver.status == 202 and question.handed_url
-        if question.answered_at is None:
+        if not question.answered:
             return False
         if question.seen_202:
             return True
@@ -286,35 +309,42 @@ class Evidence:
             self._carried.update(_words(seen.carried))
         if seen.status is None or seen.status >= 400:
             return
-        content = hash(seen.content)
+        size = len(seen.content)
+        content = hash(seen.content) if size <= MOST_READ_BYTES else -size
         if content == question.content:  # word for word what it answered before
             exchange.state = question.state
             if seen.status == 200:
                 return
+        reading, url = seen.method in _READING, seen.url if seen.base is None else seen.base
         location = seen.headers.get("Location")
-        if location is not None and seen.status == 202 and seen.method in _READING:
-            self._moved[join(seen.url, location)] = question
+        if location is not None and seen.status == 202 and reading:
+            self._moved[join(url, location)] = question
+        elif location is not None and exchange.redirects:
+            self._led = exchange, join(url, location)
         if content == question.content and location is None:
             return
         question.content = content
         if len(self._handed) >= _MOST_REMEMBERED:
             return
+        signs_in = not reading and _SIGN_IN_AT.fullmatch(_last_piece(seen.url)) is not None
+        moved = reading and exchange.redirects
         for name in _HANDING_HEADERS:
             if (target := seen.headers.get(name)) is not None:
-                target = _without_busters(join(seen.url, target))
-                self._handed.setdefault(target, _Handed(exchange, True))
+                target = _without_busters(join(url, target))
+                handed = _Handed(exchange, not (signs_in or moved))
+                self._handed.setdefault(target, handed)
                 if (last := _id_at_the_end(target)) is not None and last not in self._carried:
-                    self._handed.setdefault(last, _Handed(exchange, True))
+                    self._handed.setdefault(last, handed)
         body = _json_of(seen.content)
         if body is None:
             return
         exchange.state = question.state = _state_of(body)
-        proves = not _signs_in(body)
+        proves = not (signs_in or moved or _hands_out_a_credential(body))
         for scalar, listed in _scalars(body):
             if scalar in self._carried:
                 continue
-            value = _without_busters(join(seen.url, scalar)) if _is_reference(scalar) else scalar
-            self._handed.setdefault(value, _Handed(exchange, proves and not (listed and seen.method in _READING)))
+            value = _without_busters(join(url, scalar)) if _is_reference(scalar) else scalar
+            self._handed.setdefault(value, _Handed(exchange, proves and not (listed and reading)))
 
 
 def _json_of(content: bytes) -> JSON:
@@ -333,8 +363,7 @@ def _state_of(body: JSON) -> str | None:
     return next((value for name in _STATE_NAMES if isinstance(value := body.get(name), str)), None)
 
 
-def _signs_in(body: JSON) -> bool:
-    """Whether a reply hands out a credential."""
+def _hands_out_a_credential(body: JSON) -> bool:
     return isinstance(body, dict) and any(
         isinstance(value, str) and _SIGN_IN.fullmatch(name) for name, value in body.items()
     )
@@ -360,9 +389,13 @@ def _parts(url: str) -> list[str]:
     return [value for value in values if len(value) >= _SHORTEST_ID]
 
 
+def _last_piece(url: str) -> str:
+    return unquote(url.partition("?")[0].rstrip("/").rpartition("/")[2])
+
+
 def _id_at_the_end(url: str) -> str | None:
     """The last piece of a URL's path, if it looks like an id rather than a word."""
-    last = unquote(url.partition("?")[0].rpartition("/")[2])
+    last = _last_piece(url)
     return last if len(last) >= _SHORTEST_ID and any(character.isdigit() for character in last) else None
 
 

@@ -17,9 +17,11 @@ from typing import Any
 
 import requests
 
-from trihop._exchange import DeadlineCut, Exchange
+from trihop._errors import DeadlineExceeded
+from trihop._exchange import DeadlineCut
 from trihop._exchange_sockets import current
 from trihop._forks import in_the_child
+from trihop._handling import Handling, add_trace_headers, answer_of, at_their_proper_addresses
 from trihop._network import error_type_of
 from trihop._session import Exchanged, Sent
 from trihop._straight import Send, wrappers
@@ -48,19 +50,6 @@ class Cover:
         while found is not None and (found.watch.ended or not (_everywhere or found.session is session)):
             found = found.outer
         return found
-
-
-class _Handling(Exchange):
-    """A send of the caller's while it lasts; the redirects it follows are sends within it."""
-
-    __slots__ = ("request", "trace_headers", "watch", "within")
-
-    def __init__(self, watch: Watch, request: requests.PreparedRequest) -> None:
-        super().__init__(watch.remaining)
-        self.watch = watch
-        self.request = request
-        self.trace_headers: tuple[str, ...] = ()
-        self.within: list[tuple[requests.PreparedRequest, Sent]] = []
 
 
 _cover: ContextVar[Cover | None] = ContextVar("trihop_cover", default=None)
@@ -160,7 +149,7 @@ def _send(
         DeadlineExceeded: The deadline had passed, and nothing was sent; or it struck.
     """
     around = current.get()
-    if around is not None and (not isinstance(around, _Handling) or around.request is request):
+    if around is not None and (not isinstance(around, Handling) or around.request is request):
         return inner(session, request, **arguments)  # the engine's own, or a wrapper of ours further out is at it
     found = top if top.session is session and not top.watch.ended else top.over(session)
     if found is None or not isinstance(request, requests.PreparedRequest):
@@ -175,9 +164,13 @@ def _send(
     began_s = monotonic()
     if began_s >= watch.until_s:
         watch.run.check_deadline()
-    handling = _Handling(watch, request)
-    if silence is not None and (outer is not None or (request.method, request.url) not in watch.untraced):
-        quietly(_add_trace_headers, handling, outer)
+    handling = Handling(watch, request)
+    asked = request if outer is None else outer.request
+    if silence is not None and (asked.method, asked.url) not in watch.untraced:
+        quietly(add_trace_headers, handling, outer)
+    request = handling.request
+    answer: requests.Response | None = None
+    struck: DeadlineCut | DeadlineExceeded | None = None
     sent = Sent(started_s=began_s, asked_s=began_s, url=request.url or "", method=request.method or "GET")
     token = current.set(handling)
     try:
@@ -186,29 +179,42 @@ def _send(
         else:
             with silence:
                 response = inner(session, request, **arguments)
-    except DeadlineCut as cut:
-        sent.cut, sent.error_type = cut, "deadline"
     except Exception as error:
-        # What failed in a redirect was answered itself.
-        sent.error_type = None if handling.within else error_type_of(error)
-        raise
+        struck = _deadline_in(error, watch)
+        sent.cut = struck if isinstance(struck, DeadlineCut) else None
+        if sent.cut is not None or not handling.within:  # what failed in a redirect was answered itself
+            sent.error_type = error_type_of(error) if struck is None else "deadline"
+        if struck is None or (struck is error and sent.cut is None):
+            raise
     else:
-        sent.response = response
+        sent.response = answer = answer_of(response)
     finally:
         current.reset(token)
         sent.duration_s = monotonic() - began_s
-        if handling.trace_headers:
-            _change(request.headers, remove=handling.trace_headers)
+        quietly(handling.over, answer)
         if silence is not None:
             quietly(_came, handling, sent, outer)
-    if sent.cut is not None:
-        raise watch.exceeded(sent.cut) from None
-    if outer is None and arguments.get("stream", session.stream):
-        watch_body(response, sent, watch)
+    if struck is not None:
+        raise (struck if sent.cut is None else watch.exceeded(sent.cut)) from None
+    if answer is not None and arguments.get("stream", session.stream):
+        watch_body(answer, sent, watch)
     return response
 
 
-def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
+def _deadline_in(error: Exception, watch: Watch) -> DeadlineCut | DeadlineExceeded | None:
+    """The deadline of the operation, as it struck below whatever an adapter, urllib3 or requests made of it."""
+    link: BaseException | None = error
+    for _ in range(16):
+        if link is None or isinstance(link, DeadlineCut):
+            return link
+        # As of a body that was read within a body: an upload of what is being downloaded.
+        if isinstance(link, DeadlineExceeded) and isinstance(error, (requests.RequestException, DeadlineExceeded)):
+            return link if link.operation_id == watch.run.operation_id else None
+        link = link.__context__ if link.__cause__ is None else link.__cause__
+    return None
+
+
+def _came(handling: Handling, sent: Sent, outer: Handling | None) -> None:
     """Tell of an exchange, and of those within it, in the order in which they went out."""
     if handling.requests > 1:
         sent.resends = handling.requests - 1
@@ -222,39 +228,9 @@ def _came(handling: _Handling, sent: Sent, outer: _Handling | None) -> None:
             took_s = earlier.elapsed.total_seconds()
             sent.earlier.append(Exchanged(request.method or "", request.url or "", earlier.status_code, None, took_s))
             sent.asked_s = min(sent.asked_s + took_s, sent.started_s + sent.duration_s)
+    exchanges = [(handling.written, sent), *handling.within]
     if outer is not None:
-        outer.within += [(handling.request, sent), *handling.within]
+        outer.within += exchanges
         return
-    handling.watch.take(handling.request, sent)
-    for request, one in handling.within:
+    for request, one in at_their_proper_addresses(exchanges):
         handling.watch.take(request, one)
-
-
-def _add_trace_headers(handling: _Handling, outer: _Handling | None) -> None:
-    """`traceparent` by the origin rule; a redirect has inherited that of the request before, and loses it first."""
-    watch, request = handling.watch, handling.request
-    headers, inherited = request.headers, () if outer is None else outer.trace_headers
-    if inherited:
-        _change(headers, remove=inherited)
-    redirected_from = None if outer is None else outer.request.url
-    if not watch.may_carry_trace(request.method or "GET", request.url or "", redirected_from):
-        return
-    added = {name: value for name, value in watch.run.root.headers().items() if name not in headers}
-    handling.trace_headers = tuple(added)
-    _change(headers, add=added)
-
-
-def _change(headers: Any, *, add: Mapping[str, str] = {}, remove: tuple[str, ...] = ()) -> None:
-    """Change header fields in one step: two threads may send the same prepared request."""
-    store = getattr(headers, "_store", None)
-    if store is None:  # the caller put a dictionary of another kind there
-        headers.update(add)
-        for name in remove:
-            headers.pop(name, None)
-        return
-    changed = store.copy()
-    for name in remove:
-        changed.pop(name.lower(), None)
-    for name, value in add.items():
-        changed[name.lower()] = (name, value)
-    headers._store = changed

@@ -27,6 +27,8 @@ def watch_body(response: requests.Response, sent: Sent, watch: Watch) -> None:
     raw: Any = response.raw
     if not hasattr(raw, "_fp_bytes_read") or not hasattr(raw, "read_chunked"):
         return  # no reader of urllib3's: whoever made it bounds it
+    if hasattr(raw, "_trihop_seen"):
+        return  # the answer to a redirect, which is told by itself
     kind: Any = type(raw)
     raw.__class__ = _watched(kind)
     raw._trihop_seen = (sent, watch)

@@ -129,7 +129,8 @@ class Watch:
                     content = response._content
                 # The response is the caller's, who may drop it, and with it its body and its connection.
                 sent.reply, sent.response = Reply(status, headers=headers, url=sent.url), None
-            seen = Seen(sent.method, sent.url, status, _carried(request), headers, content)
+            asked = sent.earlier[0].url if sent.earlier else sent.url
+            seen = Seen(sent.method, asked, status, _carried(request), headers, content, sent.url)
             found = _Request(self._evidence.take(seen), sent)
             if response is not None and not found.exchange.question.polled:
                 sent.size_bytes = _received(response)
