@@ -20,7 +20,6 @@ ORDER = [
     *(
         "_redact",
         "_links",
-        "_ranges",
         "_digests",
         "_secrets",
         "_clock",
@@ -34,7 +33,7 @@ ORDER = [
     *("_schedule", "_limits"),
     *("_hops", "_record", "_trace_url", "_errors", "_saved"),
     *("_fold", "_reserved", "_tracing", "_attempt_log", "_configure", "stores"),
-    *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_head", "_exchange", "_network"),
+    *("_exchange_sockets", "_exchange_connect", "_exchange_messages", "_head", "_exchange", "_network", "_ranges"),
     *(
         "_straight",
         "_prepare",

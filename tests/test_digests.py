@@ -6,9 +6,11 @@ import zlib
 
 import pytest
 
+from trihop._clock import SystemClock
 from trihop._digests import Checks, Digest, declared_of_message, declared_of_whole
 
 BODY = b"a,b\n1,2\n"
+monotonic = SystemClock().monotonic
 
 
 def b64(digest):
@@ -30,6 +32,7 @@ CRC32 = zlib.crc32(BODY).to_bytes(4, "big")
 CRC32C = crc32c(BODY)
 
 WHOLE = {
+    "spaces": ({"Repr-Digest": f" sha-256 = :{b64(SHA256)}: , md5=1"}, {"sha256": SHA256}),
     "Repr-Digest sha-256": ({"Repr-Digest": f"sha-256=:{b64(SHA256)}:"}, {"sha256": SHA256}),
     "two algorithms": (
         {"Repr-Digest": f"sha-512=:{b64(SHA512)}:, sha-256=:{b64(SHA256)}:;q=1, unixsum=:AAA=:"},
@@ -82,6 +85,15 @@ def test_digests_of_the_message_are_read(headers, digests):
 def test_what_is_no_digest_of_these_bytes_is_passed_over(headers):
     """A sum of sums, a stored form that was unpacked on the way, and garbage."""
     assert declared_of_whole(headers, len(BODY)) == {}
+
+
+def test_a_long_field_is_read_at_once():
+    """However long a server makes it, and whatever of."""
+    began_s = monotonic()
+    for piece in ("a", "a=", "=:", ":", ",", " "):
+        assert declared_of_whole({"Repr-Digest": piece * 60_000}, len(BODY)) == {}
+
+    assert monotonic() - began_s < 5  # the better part of a minute, were it read as often as it is long
 
 
 def test_crc32c_is_left_out_where_it_would_take_too_long():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import requests
 import urllib3
 
@@ -13,6 +15,9 @@ BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
 _PIECE_BYTES = 65536
 
+# As many digits as a size may have; `int` refuses to read some thousands of them, and a server may send those.
+MOST_DIGITS = 18
+
 
 class BodyTruncated(requests.exceptions.ConnectionError):
     """Fewer bytes came than the server announced."""
@@ -22,6 +27,18 @@ class BodyTooLarge(requests.exceptions.ConnectionError):
     """A body to be parsed is larger than we would parse."""
 
 
+def announced_bytes(headers: Mapping[str, str]) -> int | None:
+    """The size of a body as its Content-Length has it; None for none, and for what is no number.
+
+    >>> announced_bytes({"Content-Length": "12"}), announced_bytes({"Content-Length": "1e9"})
+    (12, None)
+    """
+    length = headers.get("Content-Length", "")
+    if not (length.isascii() and length.isdigit()):
+        return None
+    return int(length) if len(length) <= MOST_DIGITS else 10**MOST_DIGITS
+
+
 def read_parsed(response: requests.Response) -> bytes:
     """A whole body that is to be parsed, its length bounded and checked.
 
@@ -29,9 +46,9 @@ def read_parsed(response: requests.Response) -> bytes:
         requests.RequestException, urllib3.exceptions.HTTPError: It broke off, is short or too large.
     """
     headers, raw = response.headers, response.raw
-    announced = headers.get("Content-Length", "")
-    if announced.isdigit():
-        if int(announced) > MAX_PARSED_BYTES:
+    announced = announced_bytes(headers)
+    if announced is not None:
+        if announced > MAX_PARSED_BYTES:
             raise BodyTooLarge(f"a reply of {announced} bytes was to be parsed")
         if hasattr(raw, "_fp_bytes_read") and "Content-Encoding" not in headers and not response._content_consumed:  # type: ignore[attr-defined]
             # As a poll mostly is: its size known and its bytes as they are, it needs no generator of pieces.
@@ -54,13 +71,13 @@ def check_length(response: requests.Response) -> None:
     Raises:
         BodyTruncated: They do not add up.
     """
-    announced = response.headers.get("Content-Length", "")
+    announced = announced_bytes(response.headers)
     raw = response.raw
     # Another reader than urllib3's is a mock, or an adapter that keeps its own count.
-    if not announced.isdigit() or not hasattr(raw, "_fp_bytes_read"):
+    if announced is None or not hasattr(raw, "_fp_bytes_read"):
         return
     received = raw.tell()
-    if received >= int(announced) or "Transfer-Encoding" in response.headers:
+    if received >= announced or "Transfer-Encoding" in response.headers:
         return
     method = response.request.method if response.request is not None else None
     if method != "HEAD" and response.status_code not in (204, 304):

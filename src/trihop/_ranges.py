@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-_CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)", re.IGNORECASE)
-_UNSATISFIED = re.compile(r"bytes\s+\*/(\d+)", re.IGNORECASE)
+from trihop._network import MOST_DIGITS, announced_bytes
+
+_SIZE = rf"([0-9]{{1,{MOST_DIGITS}}})"
+_CONTENT_RANGE = re.compile(rf"bytes\s+{_SIZE}-{_SIZE}/(?:{_SIZE}|\*)", re.IGNORECASE)
+_UNSATISFIED = re.compile(rf"bytes\s+\*/{_SIZE}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,12 @@ def representation_of(headers: Mapping[str, str]) -> Representation:
 
     Source: RFC 9110 sections 8.8.1, 8.8.2.2 and 13.1.5.
     """
-    etag, length = headers.get("ETag", "").strip(), headers.get("Content-Length", "")
+    etag = headers.get("ETag", "").strip()
     coding = headers.get("Content-Encoding", "").strip().lower()
     return Representation(
         etag=etag if etag.startswith('"') else None,
         modified=_strong_date(headers),
-        total_bytes=int(length) if length.isdigit() and "Transfer-Encoding" not in headers else None,
+        total_bytes=None if "Transfer-Encoding" in headers else announced_bytes(headers),
         ranged=headers.get("Accept-Ranges", "").strip().lower() != "none",
         coding="" if coding == "identity" else coding,
     )
@@ -96,7 +99,7 @@ def _strong_date(headers: Mapping[str, str]) -> str | None:
     try:
         age = parsedate_to_datetime(headers["Date"]) - parsedate_to_datetime(modified or "")
         return modified if age.total_seconds() >= 1 else None
-    except (KeyError, ValueError, TypeError, IndexError):
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
@@ -134,7 +137,7 @@ def judge_rest(
     if span is None:
         return Whole() if status_code == 200 else Unusable("no_content_range")  # or several ranges, not asked for
     first, after = int(span[1]), int(span[2]) + 1
-    total = of.total_bytes if span[3] == "*" else int(span[3])
+    total = of.total_bytes if span[3] is None else int(span[3])
     if status_code == 200 and first == 0 and after == total:
         return Whole()
     if total != of.total_bytes and of.total_bytes is not None:
@@ -165,5 +168,5 @@ def stray(status_code: int, headers: Mapping[str, str]) -> str | None:
     span = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", "").strip())
     if span is None:
         return "no_content_range" if status_code == 206 else None
-    whole = int(span[1]) == 0 and span[3] != "*" and int(span[2]) + 1 == int(span[3])
+    whole = int(span[1]) == 0 and span[3] is not None and int(span[2]) + 1 == int(span[3])
     return None if whole else "range_mismatch"
