@@ -243,6 +243,27 @@ def test_a_link_to_a_folder_is_a_folder(fetch, tmp_path):
         fetch(b"rows")
 
 
+def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+    """Before a job of hours, too."""
+    with pytest.raises(ValueError, match=r"operation 'export': to= has a null character in it"):
+        check_target(f"{tmp_path}/rows\0.csv", "export")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_is_no_file_is_not_replaced_by_one(fetch, server, tmp_path, linked):
+    """A device, a pipe or a socket, nor a link to one: root would have a file for /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    target = tmp_path / "pipe"
+    if linked:
+        target = tmp_path / "link"
+        target.symlink_to("pipe")
+
+    with pytest.raises(FileExistsError, match=r"'export': to= is no regular file; open it for bytes"):
+        fetch(b"rows", to=target)
+
+    assert (stat.S_ISFIFO(target.stat().st_mode), server.calls) == (True, [])
+
+
 def test_a_server_chooses_no_name(server, clock, tmp_path):
     """A name with separators from Content-Disposition is nobody's path."""
     headers = {"Content-Disposition": 'attachment; filename="../../evil.csv"'}

@@ -19,10 +19,14 @@ def check_target(to: object, operation: str) -> None:
 
     Raises:
         TypeError: It is no path, binary file object or None.
+        ValueError: It can be no path.
         FileNotFoundError, IsADirectoryError, PermissionError: There is no such folder, it is one, or closed to us.
+        FileExistsError: It is a device, a pipe or a socket, and would be replaced by a file.
     """
     if isinstance(to, (str, os.PathLike)):
         target = Path(to)
+        if "\0" in str(target):
+            raise ValueError(f"operation {operation!r}: to= has a null character in it")
         if target.is_dir():
             raise IsADirectoryError(
                 errno.EISDIR,
@@ -34,6 +38,12 @@ def check_target(to: object, operation: str) -> None:
         if not os.access(target.parent, os.W_OK | os.X_OK):
             raise PermissionError(
                 errno.EACCES, f"operation {operation!r}: to= is in a folder that cannot be written to", str(target)
+            )
+        if target.exists() and not target.is_file():
+            raise FileExistsError(
+                errno.EEXIST,
+                f"operation {operation!r}: to= is no regular file; open it for bytes and pass it as a file object",
+                str(target),
             )
     elif to is not None:
         mode = getattr(to, "mode", "b")  # of gzip files, a number
