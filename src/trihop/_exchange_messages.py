@@ -125,8 +125,13 @@ def getresponse(original: _Function) -> _Function:
 
 def tunnel(exchange: Exchange, original: _Function, conn: Any) -> None:
     """Ask a proxy to CONNECT."""
-    with _StandIn(conn, exchange):
-        original(conn)
+    within = _StandIn(conn, exchange)
+    try:
+        with within:
+            original(conn)
+    except BaseException:
+        within.close_reader()  # http.client of Python 3.10 forgets to
+        raise
 
 
 class _StandIn:
@@ -153,11 +158,8 @@ class _StandIn:
         if self._conn.sock is self:
             self._conn.sock = self._sock
         reader = self._reader
-        if reader is not None:
-            if reader.began and self._exchange.phase == "headers":
-                self._exchange.received = True
-            if error is not None:
-                reader.close()  # in a tunnel, http.client of Python 3.10 forgets to
+        if reader is not None and reader.began and self._exchange.phase == "headers":
+            self._exchange.received = True
 
     def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
         sock, exchange = self._sock, self._exchange
@@ -168,6 +170,11 @@ class _StandIn:
         counted._io_refs += 1  # type: ignore[attr-defined]  # as its own makefile does: closing the reader takes it back
         self._reader = Reader(sock, receive, Limit(sock, exchange))
         return io.BufferedReader(self._reader)
+
+    def close_reader(self) -> None:
+        """Close the reader that was handed out."""
+        if self._reader is not None:
+            self._reader.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)

@@ -147,6 +147,15 @@ def test_a_deadline_that_no_socket_can_be_told_is_no_error(session: requests.Ses
         assert session.get(server.url).content == b"ok"
 
 
+def test_a_head_that_urllib3_refuses_is_requests_own_error(session: requests.Session) -> None:
+    """Two lengths are an InvalidHeader within an exchange as outside."""
+    with Server(replies(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok")) as server:
+        with pytest.raises(requests.exceptions.InvalidHeader):
+            session.get(server.url)
+        with bounded(Exchange(until(5))), pytest.raises(requests.exceptions.InvalidHeader):
+            session.get(server.url)
+
+
 # ---- whom it covers
 
 
