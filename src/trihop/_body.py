@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import requests
+from urllib3 import HTTPResponse
 
 from trihop._network import BodyTruncated, check_length
 
@@ -110,6 +111,15 @@ def _count(raw: Any, source: Any, size_bytes: int) -> None:
 def _is_bare(reader: Any) -> bool:
     """Whether what its socket receives is the body itself."""
     return type(getattr(reader, "_sock", None)) is socket.socket
+
+
+def can_undo(coding: str) -> bool:
+    """Whether a content coding, or each of several, is known here; what is not stays as it came.
+
+    >>> can_undo("deflate, gzip"), can_undo("gzip, aes128gcm"), can_undo("")
+    (True, False, False)
+    """
+    return coding in GZIP or all(each.strip() in HTTPResponse.CONTENT_DECODERS for each in coding.split(","))
 
 
 def uncoded(response: requests.Response) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from trihop import _semconv as semconv
-from trihop._body import GZIP, Move, on_the_wire, uncoded, unpacked, without_first_bytes, without_first_lines
+from trihop._body import GZIP, Move, can_undo, on_the_wire, uncoded, unpacked, without_first_bytes, without_first_lines
 from trihop._clock import utc
 from trihop._digests import Checks, Digest, declared_of_message, declared_of_whole
 from trihop._errors import SurfaceError
@@ -286,7 +286,7 @@ class Page:
         """Note what comes; what is too large by its own account is not begun."""
         fetch, headers = self.fetch, reply.headers
         self.content, self.of = content, representation_of(headers)
-        uncoded = bool(self.of.coding) and (self.terms.decode or reply.body_was_read)
+        uncoded = can_undo(self.of.coding) and (self.terms.decode or reply.body_was_read)
         # What we never see as it is on the wire can neither be counted nor checked.
         unseen = content.items is not None or (uncoded and (reply.body_was_read or self.of.coding not in GZIP))
         if unseen:
@@ -310,7 +310,7 @@ class Page:
             return iter([b"".join(_json.dumps(item).encode() + b"\n" for item in content.items)])
         if reply.body_was_read:
             return iter([reply.content])
-        if self.of.coding and self.terms.decode and self.of.coding not in GZIP:
+        if self.terms.decode and self.of.coding not in GZIP and can_undo(self.of.coding):
             return uncoded(response)
         return on_the_wire(response, self._mover(came))
 

@@ -144,6 +144,15 @@ def test_other_codings_are_undone_too(fetch, coding):
     assert fetch(Reply(200, content=body, headers={"Content-Encoding": coding})).content == ROWS
 
 
+@pytest.mark.parametrize("coding", ["aes128gcm", "gzip, aes128gcm"])
+def test_a_coding_that_nobody_here_knows_is_told(fetch, coding):
+    """The bytes stay as they came, their length checked, and `content_encoding` says what they are."""
+    reply = Reply(200, content=b"sealed", headers={"Content-Encoding": coding})
+    kept = fetch(reply)
+
+    assert (kept.content, kept.content_encoding) == (b"sealed", coding)
+
+
 def test_what_follows_a_packed_body_is_counted(fetch):
     """Padding after the last member is passed over, and the digest of all of it is right."""
     padded = PACKED + b"\0" * 70_000
