@@ -724,6 +724,44 @@ def test_cancel_says_whether_the_server_took_it(clock, server, status, taken):
     assert (server.calls[1].method, server.calls[1].path) == ("DELETE", "/jobs/1")
 
 
+@pytest.mark.parametrize("late_s", [59.9, 61, 3600])
+def test_a_cancel_is_sent_when_the_deadline_has_passed(clock, server, late_s):
+    """Whoever catches DeadlineExceeded can cancel: it has ten seconds of its own, and nothing else has."""
+    server.script(accepted(), 202)
+
+    with operation("export", deadline=60, clock=clock, provider=CANCELLABLE) as op:
+        op.submit("POST", f"{server.url}jobs")
+        clock.advance(late_s)
+        assert op.cancel()
+        clock.advance(1)
+        with pytest.raises(DeadlineExceeded):
+            op.poll()
+
+    assert [call.method for call in server.calls] == ["POST", "DELETE"]
+
+
+def test_an_interrupt_cancels_no_job_that_is_over(clock, server):
+    """A DELETE to a job that is over would delete what it left."""
+    server.script(accepted(), done(result=1))
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        operation("export", deadline=60, clock=clock, provider=CANCELLABLE, on_interrupt="cancel") as op,
+    ):
+        op.poll(op.submit("POST", f"{server.url}jobs"))
+        raise KeyboardInterrupt
+
+    assert [call.method for call in server.calls] == ["POST", "GET"]
+
+
+def test_a_deadline_that_had_passed_at_the_start_says_that_nothing_was_sent(clock, server):
+    """There is no job to look for."""
+    with pytest.raises(DeadlineExceeded, match="Nothing was sent"), operation("export", deadline=0, clock=clock) as op:
+        op.submit("POST", f"{server.url}jobs")
+
+    assert server.calls == []
+
+
 def test_a_cancel_is_a_plain_request_below_the_root(clock, server, spans):
     """It is no hop of the triangle: a DELETE span of its own, and no error on the root."""
     server.script(accepted(), 202)

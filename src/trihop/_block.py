@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_CANCEL_WITHIN_S = 5.0
+_CANCEL_WITHIN_S = 10.0
+_INTERRUPTED_WITHIN_S = 5.0
 
 _current: ContextVar[Operation | None] = ContextVar("trihop_operation", default=None)
 _open_keys: set[str] = set()
@@ -202,7 +203,8 @@ class Operation:
     ) -> None:
         run = self._run
         try:
-            if isinstance(exception, KeyboardInterrupt) and self._on_interrupt == "cancel" and run.job is not None:
+            over = run.job is None or run.ready is not None  # then a DELETE might delete the result
+            if isinstance(exception, KeyboardInterrupt) and self._on_interrupt == "cancel" and not over:
                 self._cancel_quietly()
         finally:
             self._ended = True
@@ -903,6 +905,8 @@ class Operation:
     def cancel(self, job: Job | None = None) -> bool:
         """Ask the server to cancel the job; it is best effort at every server.
 
+        The deadline bounds it too, but leaves it ten seconds, also when it has passed.
+
         Args:
             job: The job; else the one that was submitted.
 
@@ -911,8 +915,10 @@ class Operation:
 
         Raises:
             ValueError: There is no job, or its API has no way to cancel.
-            DeadlineExceeded: The deadline had passed.
         """
+        return self._cancel(job, at_least_s=_CANCEL_WITHIN_S)
+
+    def _cancel(self, job: Job | None, *, at_least_s: float) -> bool:
         run = self._open_run
         job = run.job if job is None else expect(job, Job, f"operation {self.name!r}: cancel()", "a Job")
         if job is None:
@@ -922,8 +928,7 @@ class Operation:
         except (LookupError, ValueError) as missing:
             raise ValueError(f"operation {self.name!r}: cannot cancel the job: {missing.args[0]}") from None
         self._adopt_from(job)
-        run.check_deadline()
-        sent = run.cancel(call, timeout=None)
+        sent = run.cancel(call, timeout=None, at_least_s=at_least_s)
         taken = sent.reply is not None and (sent.reply.status_code < 400 or sent.reply.status_code in (404, 409, 410))
         run.cancelled = run.cancelled or (taken and job is run.job)
         return taken
@@ -931,10 +936,10 @@ class Operation:
     def _cancel_quietly(self) -> None:
         """After Ctrl-C: bounded, and never hiding the interrupt."""
         run = self._open_run
-        run.deadline = replace(run.deadline, at_s=self._clock.monotonic() + _CANCEL_WITHIN_S)
+        run.deadline = replace(run.deadline, at_s=self._clock.monotonic() + _INTERRUPTED_WITHIN_S)
         run.courier.remaining = run.deadline.remaining
         try:
-            self.cancel()
+            self._cancel(None, at_least_s=0.0)
         except (OperationError, ValueError) as error:
             run.warn_once("cancel", f"the job was not cancelled: {error}")
 

@@ -405,7 +405,7 @@ def _ending_error(run: Run, ending: Ending, ready: Ready) -> OperationError:
                 JobPartiallyFailed: "Pass allow_partial=True to take what there is.",
                 JobFailed: "Mend what the server complains of, and submit anew.",
             }.get(kind, "Submit anew if it is still wanted.")
-            counted = ", ".join(f"{number} {name}" for name, number in (ending.counts or {}).items())
+            counted = ", ".join(f"{number} {name}" for name, number in (ending.counts or {}).items() if number)
             counts = f" ({counted})" if counted else ""
             return run.error(
                 kind,

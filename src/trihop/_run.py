@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -419,7 +420,7 @@ class Run:
         )
         return self.error(
             DeadlineExceeded,
-            f"{when}: {what}{state} (deadline {seconds_as(self.deadline.duration_s)})",
+            f"{when}: {what}{state} (deadline {seconds_as(max(0.0, self.deadline.duration_s))})",
             self.still_running(),
             phase=phase,
             asked=asked,
@@ -434,6 +435,8 @@ class Run:
             return (
                 f"The job may still finish: `trihop resume {self.key}` waits on, `trihop cancel {self.key}` stops it."
             )
+        if self.job is None and self.hop is not None and self.hop.name == "submit" and not self.hop.fold.attempts:
+            return "Nothing was sent; begin with a later deadline."
         if self.job is None:
             return "Nothing is known of a job; see whether one was started before submitting again."
         return "The job may still finish: poll error.job in a new operation to wait on, or cancel it."
@@ -530,9 +533,18 @@ class Run:
         if exception is not None:
             self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
 
-    def cancel(self, call: Call, *, timeout: Timeout) -> Sent:
-        """Send a cancel: a plain request, no hop of the triangle."""
-        self.check_deadline()
+    def cancel(self, call: Call, *, timeout: Timeout, at_least_s: float) -> Sent:
+        """Send a cancel: a plain request, no hop of the triangle.
+
+        Args:
+            call: What to send.
+            timeout: As in `requests`.
+            at_least_s: It has so many seconds, where less is left of the deadline: there is most
+                to cancel when that has passed.
+        """
+        courier = copy(self.courier)  # what other threads send meanwhile is bounded as ever
+        until_s = max(self.deadline.at_s, self.clock.monotonic() + at_least_s)
+        courier.remaining = replace(self.deadline, at_s=until_s).remaining
         attributes = {
             **self.common,
             semconv.HOP: "request",
@@ -540,7 +552,7 @@ class Run:
             **http_attributes(call.method, call.url),
         }
         span = self.root.child(call.method.upper(), CLIENT, attributes, at_ns=self.now_ns())
-        sent = self.courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)
+        sent = courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)
         self.measure_exchanges(sent, sent.error_type)
         status = sent.status_code
         span.set({semconv.HTTP_RESPONSE_STATUS_CODE: status})
