@@ -133,6 +133,70 @@ def test_a_mounted_retry_does_not_sleep_past_the_deadline(session: requests.Sess
         assert (raised.value.phase, raised.value.asked) == ("wait", 3600 if retry.respect_retry_after_header else 120)
 
 
+class Wrapping(HTTPAdapter):
+    """As people write them: whatever goes wrong is an error of their own."""
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        try:
+            return super().send(*args, **kwargs)
+        except Exception:
+            raise requests.ConnectionError("no luck") from None
+
+
+def test_an_adapter_that_makes_errors_of_its_own_does_not_hide_the_deadline(session: requests.Session, spans: SpanLog):
+    """Whatever it makes of what it caught, the caller learns that the deadline struck."""
+    session.mount("http://", Wrapping())
+    with ScriptedServer() as server:
+        server.script(silent())
+        with pytest.raises(DeadlineExceeded) as raised, operation("export", deadline=0.2, session=session):
+            session.get(server.url)
+
+    assert (raised.value.phase, raised.value.__cause__) == ("headers", None)
+    assert spans.named("GET").attributes["error.type"] == "deadline"
+
+
+def test_an_error_of_an_adapters_own_stays_what_it_is(session: requests.Session, server: ScriptedServer, clock):
+    """One that is raised while an earlier deadline is being dealt with is no deadline."""
+    session.mount("http://", Wrapping())
+    with pytest.raises(requests.ConnectionError, match="no luck"):
+        try:
+            with operation("export", deadline=10, session=session, clock=clock):
+                clock.advance(11)
+                session.get(server.url)
+        except DeadlineExceeded:
+            with operation("tidy up", deadline=10, session=session, clock=clock):
+                session.delete("http://127.0.0.1:1/")
+
+
+@pytest.mark.parametrize("body", ["raw", "pieces"])
+def test_an_upload_of_what_is_being_downloaded_ends_with_the_deadline(
+    session: requests.Session, spans: SpanLog, body: str
+):
+    """A body read within a body: urllib3 would tell of a connection that was lost."""
+    with ScriptedServer() as server:
+        server.script(dripped(ENDLESS, every=0.05), "unanswered")
+        with pytest.raises(DeadlineExceeded), operation("copy", deadline=0.3, session=session):
+            source = session.get(server.url, stream=True)
+            session.put(server.url, data=source.raw if body == "raw" else source.iter_content(10))
+
+    assert [spans.named(name).attributes["error.type"] for name in ("GET", "PUT")] == ["deadline", "deadline"]
+
+
+def test_a_stream_that_a_hook_began_is_bounded_as_well(session: requests.Session):
+    """Read after the request in which it was begun."""
+    begun: list[requests.Response] = []
+
+    def begin(response: requests.Response, **_: object) -> None:
+        if not begun:
+            begun.append(session.get(response.url, stream=True))
+
+    with ScriptedServer() as server:
+        server.script("x", dripped(ENDLESS, every=0.05))
+        with pytest.raises(DeadlineExceeded), operation("export", deadline=0.3, session=session):
+            session.get(server.url, hooks={"response": begin})
+            assert begun[0].content
+
+
 def test_the_next_request_after_the_deadline_is_not_sent(
     session: requests.Session, server: ScriptedServer, clock: VirtualClock
 ):

@@ -230,6 +230,32 @@ def test_sixty_four_threads_with_two_hundred_operations_each(session, clock, spa
         assert of_one[1].attributes["trihop.poll.attempts"] == 2 + int(job.rpartition("-")[2]) % 2
 
 
+def test_a_prepared_request_that_two_operations_send_at_once(session, clock, spans):
+    """Each sends it with its own trace; the request itself, and what came of it, stay as they were."""
+    prepared = session.prepare_request(requests.Request("GET", "http://api.example/shared"))
+    headers, together, traces = dict(prepared.headers), threading.Barrier(2, timeout=30), []
+
+    class Slow(Jobs):
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+            together.wait()
+            traces.append((request.headers["traceparent"], threading.get_ident()))
+            together.wait()
+            return super().send(request, **options)
+
+    def work(name: str) -> None:
+        with export(session, clock, name) as op:
+            ids.append((op.trace_id, threading.get_ident()))
+            assert session.send(prepared).request is prepared
+
+    ids: list[tuple[str, int]] = []
+    session.mount("http://", Slow())
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, ["one", "two"]))
+
+    assert sorted((trace[3:35], thread) for trace, thread in traces) == sorted(ids)
+    assert (dict(prepared.headers), sorted(vars(prepared))) == (headers, sorted(vars(requests.PreparedRequest())))
+
+
 # ---- nested blocks
 
 

@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import requests
@@ -271,6 +272,38 @@ def test_a_mock_that_begins_in_the_block_is_not_seen(session, clock, spans):
         mocked.get("http://api.example/x", text="mocked")
         assert session.get("http://api.example/x").text == "mocked"
     assert [span.name for span in spans.all] == ["export"]
+
+
+class Fake:
+    """What tests put in the place of a response."""
+
+    status_code = 404
+
+
+FAKES: dict[str, Any] = {
+    "a class of one's own": Fake(),
+    "a mock": mock.Mock(status_code=404),
+    "a mock of a response": mock.Mock(spec=requests.Response, status_code=404),
+    "a mock of everything": mock.MagicMock(status_code=404),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("fake", FAKES)
+def test_what_is_no_response_is_handed_on(session, clock, spans, caplog, fake, stream):
+    """A `Session.send` that was patched may return anything: the caller gets it, and its status is told."""
+    with mock.patch("requests.Session.send", return_value=FAKES[fake]), export(session, clock):
+        assert session.get("http://api.example/x", stream=stream) is FAKES[fake]
+    assert spans.named("GET").attributes["http.response.status_code"] == 404
+    assert caplog.records == []
+
+
+def test_nothing_may_stand_for_a_response(session, clock, spans, caplog):
+    """Nor does it need to have a status."""
+    with mock.patch("requests.Session.send", return_value=None), export(session, clock):
+        assert session.get("http://api.example/x", stream=True) is None
+    assert "http.response.status_code" not in spans.named("GET").attributes
+    assert caplog.records == []
 
 
 def test_a_session_with_a_send_of_its_own_on_the_instance_is_not_seen(session, clock, spans):
