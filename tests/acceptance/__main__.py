@@ -23,6 +23,8 @@ OLDEST = (
     "sqlalchemy==2.0.0",
     "opentelemetry-instrumentation-requests==0.46b0",
     "opentelemetry-instrumentation-urllib3==0.46b0",
+    "celery==5.4.0",
+    "procrastinate==3.2.1",
 )
 TOOLS = (
     *("pytest>=8.2", "responses>=0.25", "hypothesis>=6.100", "trustme>=1.2", "pysocks>=1.7", "setuptools<81"),
