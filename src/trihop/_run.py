@@ -532,6 +532,10 @@ class Run:
             log.warning("operation %s: interrupted. %s", self.name, self.still_running())
         if exception is not None:
             self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
+        elif visit.saved.ended:
+            self.tell("finished")
+        elif not visit.step:
+            self.tell("ended", message="the block was left before the job was over; its key goes on with it")
 
     def cancel(self, call: Call, *, timeout: Timeout, at_least_s: float) -> Sent:
         """Send a cancel: a plain request, no hop of the triangle.

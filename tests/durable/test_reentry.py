@@ -49,6 +49,23 @@ def test_an_open_operation_goes_on_with_its_job(run, server, shelf, clock):
     ]
 
 
+def test_each_visit_tells_its_end(nightly, server):
+    """Who shows progress learns when a block is over, and whether its operation is: left, finished, and found done."""
+    server.script(admitted(), then_always=state("done", result=1))
+    told = []
+    for use in (
+        lambda op: op.submit("POST", server.url + "jobs"),
+        lambda op: op.run("POST", server.url + "jobs"),
+        lambda op: op.submit("POST", server.url + "jobs"),
+    ):
+        events = []
+        with nightly(on_event=events.append) as op:
+            use(op)
+        told.append((events[0].kind, events[-1].kind))
+
+    assert told == [("started", "ended"), ("started", "finished"), ("started", "finished")]
+
+
 def test_the_stored_deadline_counts(nightly, server, shelf, clock):
     """An open operation has no more time for having been entered again."""
     server.script(admitted(), then_always=state("running"))
