@@ -196,7 +196,8 @@ def test_a_log_kept_elsewhere_is_not_the_download():
     block.ask("GET /jobs/job-1/log", status=302, Location="https://storage.example/log")
     block.ask("GET https://storage.example/log", b"begun")
     block.ask("GET /jobs/job-1")
-    assert block.roles == ["submit", "poll", "request", "request", "poll"]
+    block.ask("GET /quota")
+    assert block.roles == ["submit", "poll", "request", "request", "poll", "request"]
 
 
 def test_references_start_from_where_the_reply_came_from():

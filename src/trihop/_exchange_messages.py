@@ -149,7 +149,9 @@ class _StandIn:
         self._sock = conn.sock
 
     def __enter__(self) -> None:
-        if isinstance(self._sock, (socket.socket, SSLTransport)):
+        sock = self._sock
+        real = isinstance(sock, socket.socket) and type(getattr(sock, "_io_refs", None)) is int
+        if real or isinstance(sock, SSLTransport):  # mocks put a class of their own in the place of `socket.socket`
             self._conn.sock = self
 
     def __exit__(

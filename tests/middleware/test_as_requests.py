@@ -584,6 +584,30 @@ def test_requests_mock_of_one_session(session):
         assert session.get("http://api.example/x").text == "mocked"
 
 
+def test_a_mock_in_the_place_of_sockets(session, monkeypatch):
+    """As mocket has it: a class that answers to everything, and knows nothing of files that share a socket."""
+
+    class Mocked:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.sent = b""
+
+        def sendall(self, data: bytes) -> None:
+            self.sent += data
+
+        def makefile(self, *_: object) -> io.BytesIO:
+            return io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nmocked")
+
+        def gettimeout(self) -> None:
+            return None
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_, **__: None
+
+    monkeypatch.setattr(socket, "socket", Mocked)
+    for stream in (False, True):
+        assert session.get("http://127.0.0.1/x", stream=stream).text == "mocked"
+
+
 def test_a_mounted_mock_adapter(session):
     adapter = requests_mock.Adapter()
     adapter.register_uri("GET", "mock://api.example/x", text="mocked")
