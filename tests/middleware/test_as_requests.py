@@ -595,7 +595,7 @@ def test_a_mock_in_the_place_of_sockets(session, monkeypatch):
             self.sent += data
 
         def makefile(self, *_: object) -> io.BytesIO:
-            return io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nmocked")
+            return io.BytesIO(b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nmocked")
 
         def gettimeout(self) -> None:
             return None
