@@ -90,12 +90,13 @@ def test_a_part_longer_than_its_result_is_emptied(begun, tmp_path):
 
 
 def test_two_at_a_time_have_a_part_each(tmp_path):
-    """The second one does not write into what the first one has; the last to end is what shows."""
+    """The second does not write into what the first has; each is its owner's alone, and the last to end shows."""
     first, second = (PartFile(tmp_path / "rows.csv", "one") for _ in range(2))
 
     first.write(b"first")
     second.write(b"second")
     assert first.path != second.path
+    assert {stat.S_IMODE(part.path.stat().st_mode) for part in (first, second)} == {0o600}
     second.commit()
     first.commit()
 
