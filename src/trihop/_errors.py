@@ -31,6 +31,7 @@ on, in pickles too, and never the session's credentials.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from trihop._lines import printable
@@ -238,6 +239,7 @@ def note_trace(exception: BaseException, operation: str, trace_id: str | None, t
     """
     if trace_id is None or isinstance(exception, TrihopError) or not isinstance(exception, Exception):
         return
-    notes = getattr(exception, "__notes__", ())
-    if hasattr(exception, "add_note") and not any(trace_id in note for note in notes):
-        exception.add_note(f"trihop: operation {operation!r}, trace {trace_url or trace_id}")
+    with suppress(Exception):  # one that is a frozen dataclass takes no notes
+        notes = getattr(exception, "__notes__", ())
+        if hasattr(exception, "add_note") and not any(trace_id in note for note in notes):
+            exception.add_note(f"trihop: operation {operation!r}, trace {trace_url or trace_id}")

@@ -8,6 +8,7 @@ import socket
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -330,6 +331,22 @@ def test_a_note_is_made_once_for_a_trace(session: requests.Session, clock: Virtu
 
     if sys.version_info >= (3, 11):
         assert raised.value.__notes__ == [f"trihop: operation 'inner', trace {inner.trace_id}"]
+
+
+def test_an_error_that_takes_no_note_leaves_as_it_was(session: requests.Session, clock: VirtualClock, spans: SpanLog):
+    """An exception that is a frozen dataclass cannot be written on; the operation ends all the same."""
+
+    @dataclass(frozen=True)
+    class Missing(Exception):
+        column: str
+
+    original = requests.Session.send
+    with pytest.raises(Missing) as raised, operation("export", deadline=60, session=session, clock=clock):
+        raise Missing("owner")
+
+    assert raised.value == Missing("owner")
+    assert spans.named("export").attributes["error.type"].endswith("Missing")
+    assert requests.Session.send is original
 
 
 @pytest.mark.parametrize("leaves", [KeyboardInterrupt, SystemExit, GeneratorExit])
