@@ -43,13 +43,20 @@ def session() -> Iterator[requests.Session]:
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The URLs that were prepared, in order."""
     urls: list[str] = []
-    prepare = requests.PreparedRequest.prepare_headers
 
-    def counting(self: requests.PreparedRequest, headers: Any) -> None:
-        prepare(self, headers)
-        urls.append(str(self.url))
+    def counted(way: str) -> Callable[..., Any]:
+        original = getattr(Preparing, way)
 
-    monkeypatch.setattr(requests.PreparedRequest, "prepare_headers", counting)
+        def prepare(self: Preparing, call: Call, *args: Any) -> Any:
+            kept = original(self, call, *args)
+            if kept is not None:
+                urls.append(kept.prepared.url)
+            return kept
+
+        return prepare
+
+    for way in ("_prepare", "_after_the_model"):
+        monkeypatch.setattr(Preparing, way, counted(way))
     return urls
 
 

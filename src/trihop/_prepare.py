@@ -20,6 +20,7 @@ import requests
 from requests.cookies import RequestsCookieJar
 from requests.sessions import merge_setting
 from requests.structures import CaseInsensitiveDict
+from requests.utils import check_header_validity
 
 from trihop._origin import Trusted, origin_of
 from trihop._redact import is_signed
@@ -93,10 +94,36 @@ class _Kept:
         """One to send: adapters and hooks may change its headers."""
         clone = requests.PreparedRequest()
         vars(clone).update(vars(self.prepared))
-        clone.headers = self.prepared.headers.copy()
-        if headers:
-            clone.headers.update(headers)
+        clone.headers = fields = self.prepared.headers.copy()
+        for name, value in (headers or {}).items():
+            fields[name] = value
         return clone
+
+
+class _Fields(CaseInsensitiveDict):  # type: ignore[type-arg]  # no generic before requests 2.33
+    """Header fields that are copied as they are: requests' own mapping looks at each anew."""
+
+    def __init__(self, fields: CaseInsensitiveDict[Any]) -> None:
+        self._store = fields._store.copy()  # type: ignore[attr-defined]
+
+    def copy(self) -> _Fields:
+        """Another with the same fields."""
+        return _Fields(self)
+
+
+def _fields_of(session: requests.Session, call: Call) -> CaseInsensitiveDict[Any]:
+    """The header fields of a call on the session, as requests merges and checks them."""
+    own = call.headers or {}
+    if type(session.headers) is CaseInsensitiveDict and None not in own.values():
+        fields = _Fields(session.headers)
+        if all(type(value) is str for _, value in fields._store.values()):
+            for name, value in own.items():
+                check_header_validity((name, value))
+                fields[name] = value
+            return fields
+    prepared = requests.PreparedRequest()
+    prepared.prepare_headers(merge_setting(own, session.headers, dict_class=CaseInsensitiveDict))  # type: ignore[no-untyped-call]
+    return prepared.headers
 
 
 def harmless(headers: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -255,6 +282,8 @@ class Preparing:
         if not with_credentials:
             settings["cert"] = None
         self.secrets.learn(prepared)
+        if type(prepared.headers) is CaseInsensitiveDict:
+            prepared.headers = _Fields(prepared.headers)
         exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
         return _Kept(call, (), prepared, settings, exact_url, url, at_home, with_credentials)
 
@@ -276,8 +305,7 @@ class Preparing:
         if model.call.method == "GET" and model.call.headers == call.headers:
             settings = model.settings  # and its headers, which are copied before they are sent: many jobs share them
         else:
-            headers = merge_setting(call.headers, session.headers, dict_class=CaseInsensitiveDict)  # type: ignore[no-untyped-call]
-            prepared.prepare_headers(headers)
+            prepared.headers = _fields_of(session, call)
             authorization = model.prepared.headers.get("Authorization")
             if authorization is not None:
                 prepared.headers["Authorization"] = authorization
@@ -293,7 +321,9 @@ class Preparing:
         if self._settled is None or self._settled[0] != asked:
             proxies, verify, _ = given
             if session.trust_env and _environment_knows_no_proxy():
-                session, verify = _deaf(session), _certificates() or verify if verify in (True, None) else verify
+                session = _deaf(session)
+                if verify is None or verify is True:
+                    verify = _certificates() or verify
             found = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
             self._settled = (asked, dict(found))
         return dict(self._settled[1])
@@ -370,7 +400,7 @@ def _environment_knows_no_proxy() -> bool:
     """
     if urllib.request.getproxies is not urllib.request.getproxies_environment:
         return False
-    return not any(name.lower().endswith(b"_proxy") for name in os.environb)
+    return b"_proxy=" not in b"=".join([*os.environb, b""]).lower()
 
 
 def _certificates() -> str | None:
