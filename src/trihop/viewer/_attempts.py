@@ -72,8 +72,7 @@ def attempts(span: Span) -> tuple[Attempt, ...]:
     """
     found: list[Attempt] = []
     state: str | None = None
-    events = [event for event in span.events if event.name == _semconv.ATTEMPT]
-    for position, event in enumerate(sorted(events, key=_order), start=1):
+    for position, event in enumerate(sorted(filter(_is_attempt, span.events), key=_order), start=1):
         told = event.attributes
         now = told.text(_semconv.JOB_STATE)
         found.append(
@@ -98,6 +97,10 @@ def attempts(span: Span) -> tuple[Attempt, ...]:
     return tuple(found)
 
 
+def _is_attempt(event: SpanEvent) -> bool:
+    return event.name == _semconv.ATTEMPT
+
+
 def _order(event: SpanEvent) -> tuple[int, int]:
     return event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0, event.at_ns
 
@@ -109,9 +112,9 @@ def told_apart(span: Span, kept: tuple[Attempt, ...]) -> bool:
 
 def total_attempts(span: Span) -> int:
     """How many attempts the hop made, the folded ones included."""
-    kept = attempts(span)
     told = span.attributes.count(_semconv.POLL_ATTEMPTS) or 0
-    return max(told, len(kept), kept[-1].number if kept else 0)
+    numbers = [event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0 for event in span.events if _is_attempt(event)]
+    return max(told, len(numbers), *numbers)
 
 
 def folded(kept: tuple[Attempt, ...], total: int) -> Iterator[Attempt | int]:

@@ -140,12 +140,12 @@ def _short_url(address: str | None) -> str | None:
 
 def _poll(span: Span) -> Iterator[Note]:
     told = span.attributes
-    errors = told.count(_semconv.POLL_ERRORS) or 0
+    polls, errors = total_attempts(span), told.count(_semconv.POLL_ERRORS) or 0
     statuses = ", ".join(text.replace("=", " x") for text in told.texts(_semconv.POLL_STATUSES))
     yield from _note(
         "state",
         told.text(_semconv.JOB_STATE),
-        counted(total_attempts(span), "poll") if total_attempts(span) else None,
+        counted(polls, "poll") if polls else None,
         counted(errors, "error") if errors else None,
         statuses or None,
     )
