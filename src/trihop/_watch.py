@@ -27,7 +27,7 @@ from trihop._prepare import without_user
 from trihop._redact import is_signed
 from trihop._run import Hop, Run, http_attributes
 from trihop._session import Sent
-from trihop._tracing import CLIENT, Silence, TraceSpan
+from trihop._tracing import CLIENT, Silence, TraceSpan, quietly
 from trihop._values import Call, Job, Ready, Reply, as_call
 
 _MOST_PENDING = 256
@@ -204,13 +204,16 @@ class Watch:
             self._start_over()
         with self._lock:
             self.ended, self.until_s = True, math.inf
-            while self._pending:
-                self._write(next(iter(self._pending.values())), exception)
-            for hop in self._polls.values():
-                assert hop.last_sent is not None
-                if self._blames(exception, hop.last_sent):
-                    hop.fail(exception)  # type: ignore[arg-type]
-                hop.end(self._end_of(hop.last_sent))
+            quietly(self._tell_what_is_left, exception)
+
+    def _tell_what_is_left(self, exception: BaseException | None) -> None:
+        while self._pending:
+            self._write(next(iter(self._pending.values())), exception)
+        for hop in self._polls.values():
+            assert hop.last_sent is not None
+            if self._blames(exception, hop.last_sent):
+                hop.fail(exception)  # type: ignore[arg-type]
+            hop.end(self._end_of(hop.last_sent))
 
     def _blames(self, exception: BaseException | None, sent: Sent) -> bool:
         """Whether what leaves the block came of this exchange, the last there was."""
