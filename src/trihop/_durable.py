@@ -38,6 +38,7 @@ from trihop._saved import (
     digest_of,
     error_as_json,
     job_as_json,
+    needs_asking,
     payload_of,
     ready_as_json,
 )
@@ -272,10 +273,18 @@ class Visit:
         return stored is not None and stored.due_in_s is not None and stored.due_in_s <= 0
 
     def job_over(self, ready: Ready) -> None:
-        """The job ended; written before the poll span ends, so that no other process ends it once more."""
+        """The job ended; written before the poll span ends, so that no other process ends it once more.
+
+        A step whose results are known by their names alone leaves the poll to the next
+        one, which has to ask for them again.
+        """
         if self.saved.ended:
             return
-        self.save(phase=READY, ready=ready_as_json(ready), poll=None, next_check_at=None, due_in_s=0.0)
+        left = ready_as_json(ready)
+        ends: dict[str, Any] = (
+            {} if self.step and self.saved.phase == SUBMITTED and needs_asking(left) else {"poll": None}
+        )
+        self.save(phase=READY, ready=left, next_check_at=None, due_in_s=0.0, **ends)
 
     def poll_begun(self) -> dict[str, JSON] | None:
         """The poll hop that another process left unended, to be gone on with; once."""

@@ -292,4 +292,5 @@ def _step(op: Operation, visit: Visit, finish: Finish) -> None:
             assert sent.reply is not None
             settle(run, ending, sent.reply, allow_partial=False)
             run.ready = None  # the results are the next step's
-            run.close_hop()
+            if visit.saved.poll is None:
+                run.close_hop()

@@ -262,6 +262,34 @@ def test_many_steps_are_one_poll_span(submit, worker, server, spans, clock, fini
     assert root.attributes["trihop.operation.polls"] == 6
 
 
+def test_a_result_that_has_to_be_asked_for_again_is_asked_for_on_the_same_poll_span(
+    submit, worker, server, spans, shelf, finished
+):
+    """A signed link is in no record: the step that downloads polls once more for it."""
+    submit()
+    server.script({"state": "done", "result_url": "/f/1?X-Amz-Signature=one"})
+    server.script({"state": "done", "result_url": "/f/1?X-Amz-Signature=two"})
+    server.on("GET", "/f/1", b"a,b\n")
+    steps = [worker.step("nightly"), worker.step("nightly")]
+
+    assert (steps, finished) == ([0.0, None], [("nightly", b"a,b\n")])
+    [root] = spans.roots
+    names = [span.name for span in spans.children(root)]
+    assert names == ["start export", "submit export", "poll export", "download export"]
+    assert spans.named("poll export").attributes["trihop.poll.attempts"] == 2
+    assert shelf.get("nightly").record["poll"] is None
+
+
+def test_a_job_that_failed_behind_a_signed_link_ends_its_poll_span(submit, worker, server, spans, shelf):
+    """What ends the operation ends the poll, whatever it left."""
+    submit()
+    server.script({"state": "done", "failed_items": 3, "result_url": "/f/1?X-Amz-Signature=one"})
+
+    assert worker.step("nightly") is None
+    assert spans.named("poll export").attributes["error.type"] == "JobPartiallyFailed"
+    assert len(spans.roots) == 1
+
+
 def test_a_holder_that_stalled_is_fenced_off(nightly, server, shelf, session, clock):
     """Once its lease has run out and another has taken over, it writes nothing and ends nothing."""
     server.script(Reply(202, ADMITTED))
