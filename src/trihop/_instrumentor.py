@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
-
 from trihop._middleware import instrument, uninstrument
+
+try:
+    from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
+except ModuleNotFoundError as missing:
+    advice = "pip install opentelemetry-instrumentation, or call trihop.instrument() instead"
+    raise ModuleNotFoundError(f"{missing.name} is not installed: {advice}", name=missing.name) from None
 
 
 class TrihopInstrumentor(BaseInstrumentor):  # type: ignore[misc]

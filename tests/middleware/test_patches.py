@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -252,6 +254,15 @@ def test_by_opentelemetrys_convention(session, server, clock, spans):
     assert [span.name for span in spans.all] == ["GET", "export", "export"]
     assert instrumentor.is_instrumented_by_opentelemetry is False
     assert instrumentor.instrumentation_dependencies() == ("requests>=2.31",)
+
+
+def test_without_opentelemetrys_package_the_convention_says_what_to_do(monkeypatch):
+    """Whoever asks for it is told what to install; whoever loads what there is finds a module missing, and goes on."""
+    monkeypatch.delitem(sys.modules, "trihop._instrumentor", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.instrumentation.instrumentor", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install opentelemetry-instrumentation, or call") as raised:
+        importlib.import_module("trihop._instrumentor")
+    assert raised.value.name == "opentelemetry.instrumentation.instrumentor"
 
 
 # ---- with mocks
