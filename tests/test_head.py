@@ -1,4 +1,4 @@
-"""Heads that are read faster come out as `http.client` reads them, and all others are left to it."""
+"""Heads that are read or written faster are those of `http.client`, and all others are left to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import io
 from typing import Any
 
 import pytest
+import urllib3.connection
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from trihop._exchange_messages import putheader
 from trihop._exchange_sockets import Exchange, bounded
 from trihop._head import parse_headers
 
@@ -109,3 +111,45 @@ def test_who_else_reads_a_head_has_the_original() -> None:
     with bounded(Exchange(lambda: 60.0)):
         parse_headers(noting)(io.BufferedReader(io.BytesIO(PLAIN)), http.client.HTTPMessage)  # type: ignore[arg-type]
     assert asked == [(), (http.client.HTTPMessage,)]
+
+
+# ---- a head that goes out
+
+
+def written(put: Any, *field: Any, inside: bool = True) -> object:
+    """The line that a field comes to, or the error."""
+    conn = urllib3.connection.HTTPConnection("api.test")
+    conn.putrequest("GET", "/", skip_host=True, skip_accept_encoding=True)
+    try:
+        if inside:
+            with bounded(Exchange(lambda: 60.0)):
+                put(conn, *field)
+        else:
+            put(conn, *field)
+    except Exception as error:
+        return type(error), str(error)
+    return conn._buffer[1:]
+
+
+@given(NAMES, VALUES)
+@example("Accept", "@@@SKIP_HEADER@@@")
+@example("X-Other", "@@@SKIP_HEADER@@@")
+@example("X", "gr\u00fc\u00dfe \u20ac")
+@example("N\u00e4me", "1")
+@example("", "1")
+def test_a_field_goes_out_as_http_client_writes_it(name: str, value: str) -> None:
+    """Names, values, what urllib3 leaves out, and the errors."""
+    as_it_was = urllib3.connection.HTTPConnection.putheader
+    assert written(putheader(as_it_was), name, value) == written(as_it_was, name, value, inside=False)
+
+
+@pytest.mark.parametrize("field", [("A", b"bytes"), ("A", 7), (b"A", "1"), ("A", "1", "2")])
+def test_a_field_of_other_kinds_is_left_to_http_client(field: tuple[Any, ...]) -> None:
+    """Bytes, numbers, several lines."""
+    as_it_was = urllib3.connection.HTTPConnection.putheader
+    assert written(putheader(as_it_was), *field) == written(as_it_was, *field, inside=False)
+
+
+def test_a_plain_field_is_written_at_once() -> None:
+    """Nobody else looks at it."""
+    assert written(putheader(never), "Accept", "text/csv, */*;q=0.1") == [b"Accept: text/csv, */*;q=0.1"]

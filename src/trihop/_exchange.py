@@ -52,6 +52,7 @@ def install() -> None:
             return
         _replace(HTTPConnectionPool, "_get_conn", connect.get_conn)
         _replace(HTTPConnection, "putrequest", messages.putrequest)
+        _replace(HTTPConnection, "putheader", messages.putheader)
         _replace(HTTPConnection, "send", messages.send)
         _replace(HTTPConnection, "getresponse", messages.getresponse)
         _replace(http.client, "parse_headers", parse_headers)

@@ -40,6 +40,24 @@ def putrequest(original: _Function) -> _Function:
     return putrequest
 
 
+# A field of one line, as nearly all are; the name as RFC 9110 section 5.6.2 has it, and no mark of urllib3's own.
+_PLAIN_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: (?!@@@)[\t\x20-\x7e\x80-\xff]*")
+
+
+def putheader(original: _Function) -> _Function:
+    """Add a header field; a plain one without the looks that urllib3 and `http.client` take at it in turn."""
+
+    def putheader(conn: Any, header: Any, *values: Any) -> None:
+        if current.get() is not None and len(values) == 1 and type(header) is type(values[0]) is str:
+            line = f"{header}: {values[0]}"
+            if _PLAIN_FIELD.fullmatch(line) is not None:
+                conn._output(line.encode("latin-1"))
+                return
+        original(conn, header, *values)
+
+    return putheader
+
+
 def send(original: _Function) -> _Function:
     """Hand bytes to the socket."""
 

@@ -343,8 +343,11 @@ class Run:
             return None
         shown = self._shown.get((text, limit))
         if shown is None:
-            known = () if self._is_nobodys(text) else self.secrets()
-            shown = redact_text(text, limit=limit, known=known)
+            if self._is_nobodys(text):
+                shown = text[:limit]
+            else:
+                known = () if len(text) < SHORTEST_KNOWN else self.secrets()
+                shown = redact_text(text, limit=limit, known=known)
             if len(self._shown) >= _TEXTS_KEPT:
                 self._shown.clear()
             if len(text) <= _LONGEST_KEPT:
@@ -352,8 +355,8 @@ class Run:
         return shown
 
     def _is_nobodys(self, text: str) -> bool:
-        """Whether no secret of the session can be in it: to look at these takes longer than a poll's bookkeeping."""
-        if len(text) < SHORTEST_KNOWN or text.lower() in _CONTENT_TYPES:
+        """Whether it is a word that everybody knows: to look for secrets takes longer than a poll's bookkeeping."""
+        if text.lower() in _CONTENT_TYPES:
             return True
         surface = self.provider.poll
         return len(text) <= _LONGEST_WORD and isinstance(surface, ReadState) and surface.lists(text)

@@ -100,7 +100,10 @@ class Lane(HTTPAdapter):
         """As far as the engine reads it: cookies only where there are some, and no guess at an encoding."""
         response = requests.Response()
         response.status_code = answer.status
-        response.headers = headers = CaseInsensitiveDict(answer.headers)
+        headers: CaseInsensitiveDict[str] = CaseInsensitiveDict()
+        response.headers = headers
+        for name, value in answer.headers.itermerged():
+            headers[name] = value
         response.raw, response.reason, response.url = answer, answer.reason, request.url or ""
         response.request, response.connection = request, self.adapter
         if "Set-Cookie" in headers:

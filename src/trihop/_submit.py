@@ -23,6 +23,7 @@ from trihop._verdicts import Accepted, Ending, Rejected, Transient
 _STILL_RUNNING_UNDER_THIS_KEY = 409  # draft-ietf-httpapi-idempotency-key-header, section 2.7
 _TOO_MANY = 429  # RFC 6585 section 4
 _DEFAULT_KEY_HEADER = "Idempotency-Key"
+_ONCE = RetryPolicy(attempts=1)
 
 # The server may do all its work before it answers: only the deadline bounds that.
 _DEFAULT_TIMEOUT: Timeout = (10.0, None)
@@ -56,7 +57,7 @@ def submit(
     run = hop.run
     surface = surface if surface is not None else run.provider.submit
     as_in_requests, keyed = _with_key(run, idempotency_key, as_in_requests)
-    policy = retry if retry is not None else run.provider.retry if keyed else RetryPolicy(attempts=1)
+    policy = retry if retry is not None else run.provider.retry if keyed else _ONCE
     files = _files_of(as_in_requests)
     asks_again = policy.attempts > 1
     if waits_out and not asks_again:

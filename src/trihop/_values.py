@@ -170,7 +170,7 @@ class Reply:
         """
         if self._json is Ellipsis:
             try:
-                self._json = _json.loads(self.content)
+                self._json = _parsed(self.content)
             except (ValueError, RecursionError):
                 kind = self.headers.get("Content-Type", "no content type").split(";")[0]
                 raise Garbled("not_json", f"the body is not JSON ({len(self.content)} bytes of {kind})") from None
@@ -234,6 +234,14 @@ class Reply:
 
 def _reply(status_code: int, headers: Mapping[str, str], url: str, content: bytes) -> Reply:
     return Reply(status_code, headers=headers, url=url, content=content)
+
+
+def _parsed(content: bytes) -> JSON:
+    """JSON in UTF-8, as all is in practice; else in what `json` takes it to be, which it looks for each time."""
+    try:
+        return _json.loads(content.decode())
+    except ValueError:
+        return _json.loads(content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -36,9 +37,11 @@ _BOUNDED: tuple[tuple[Any, str], ...] = (
     (SSLTransport, "_ssl_io_loop"),
     (HTTPConnection, "_tunnel"),
     (HTTPConnection, "putrequest"),
+    (HTTPConnection, "putheader"),
     (HTTPConnection, "send"),
     (HTTPConnection, "getresponse"),
     (Retry, "increment"),
+    (http.client, "parse_headers"),
 )
 _UNTOUCHED = [getattr(owner, name) for owner, name in _BOUNDED]
 
