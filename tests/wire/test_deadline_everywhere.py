@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import sockets
 from requests.adapters import HTTPAdapter
-from sockets import OVERSHOOT_S, Peer, Server, black_holes, resolve_to, stalls
+from sockets import OVERSHOOT_S, FromThen, Peer, Server, black_holes, resolve_to, stalls
 from urllib3.util import Retry
 
 from trihop import Budget, Call, Content, DeadlineExceeded, LongPoll, Pacing, Reply, Result, Succeeded, operation
@@ -49,20 +49,43 @@ def overshoots():
 
 
 @pytest.fixture
-def strikes(session, tmp_path, overshoots, request):
+def clock():
+    return FromThen()
+
+
+@pytest.fixture
+def then(clock):
+    """The reply at whose request the time begins to pass."""
+
+    def then(reply):
+        def begin(call):
+            clock.begin()
+            return reply
+
+        return begin
+
+    return then
+
+
+@pytest.fixture
+def strikes(session, tmp_path, overshoots, request, clock):
     """Walks the triangle under a deadline and says where it struck; the session goes on afterwards."""
 
-    def strikes(url, *, provider=QUICK, deadline=DEADLINE_S, at_once=False, **as_in_requests):
+    def strikes(url, *, provider=QUICK, at_once=False, begun=False, **as_in_requests):
+        if begun:
+            clock.begin()
+        before_s = clock.monotonic()
         with (
             pytest.raises(DeadlineExceeded) as caught,
-            operation("export", deadline=deadline, session=session, provider=provider) as op,
+            operation("export", deadline=DEADLINE_S, session=session, provider=provider, clock=clock) as op,
         ):
-            begun_s = CLOCK.monotonic()
+            begun_s = clock.monotonic()
             op.run("POST", url, to=tmp_path / "rows", **as_in_requests)
-        took_s = CLOCK.monotonic() - begun_s
-        over_s = took_s if at_once else took_s - deadline
+        struck_s = clock.monotonic()
+        over_s = struck_s - begun_s - (0.0 if at_once else DEADLINE_S)
         overshoots[request.node.name.removeprefix("test_it_strikes_")] = over_s
-        assert -0.03 <= over_s <= OVERSHOOT_S
+        assert over_s <= OVERSHOOT_S
+        assert at_once or struck_s - before_s >= DEADLINE_S - 0.03
         assert list(tmp_path.iterdir()) == []
         error = caught.value
         return error.hop, error.phase, error.asked
@@ -106,25 +129,26 @@ SCENES = {
 
 
 @pytest.mark.parametrize(("replies", "hop", "phase"), SCENES.values(), ids=SCENES)
-def test_it_strikes_within_an_exchange(strikes, session, replies, hop, phase):
+def test_it_strikes_within_an_exchange(strikes, then, session, replies, hop, phase):
     """Wherever the server is slow, the deadline ends it on time, names the place, and leaves the session usable."""
+    *before, fault = replies
     with ScriptedServer() as server:
-        server.script(*replies)
+        server.script(*before, then(fault) if before else fault)
         server.on("GET", "/later", then_always=b"fine")
         body = bytes(30_000_000) if "deaf()" in map(repr, replies) else b"{}"
 
-        struck_at = strikes(f"{server.url}jobs", data=body)
+        struck_at = strikes(f"{server.url}jobs", data=body, begun=not before)
 
         assert struck_at[:2] == (hop, phase)
         assert session.get(f"{server.url}later", timeout=5).content == b"fine"
 
 
 @pytest.mark.parametrize("reply", [running(), delayed(0.07, running()), 503], ids=["quick", "slow", "errors"])
-def test_it_strikes_on_polls_without_end(strikes, reply):
+def test_it_strikes_on_polls_without_end(strikes, then, reply):
     """A job that never ends is waited for no longer, in whatever its last moment was spent."""
     provider = replace(QUICK, budget=Budget(consecutive_errors=1000))
     with ScriptedServer() as server:
-        server.script(accepted(), then_always=reply)
+        server.script(accepted(), then_always=then(reply))
 
         hop, phase, _ = strikes(f"{server.url}jobs", provider=provider)
 
@@ -133,39 +157,40 @@ def test_it_strikes_on_polls_without_end(strikes, reply):
 
 
 @pytest.mark.parametrize("hop", ["submit", "poll", "download"])
-def test_it_strikes_while_connecting_to_a_black_hole(strikes, hop):
+def test_it_strikes_while_connecting_to_a_black_hole(strikes, then, hop):
     """A host that drops packets takes no longer than the deadline, on any hop."""
     with ScriptedServer() as server, black_holes() as port:
         hole = f"http://127.0.0.1:{port}/x"
-        server.script(accepted(hole if hop == "poll" else "/jobs/1"), done(result_url=hole))
+        server.script(*([then(accepted(hole))] if hop == "poll" else [accepted(), then(done(result_url=hole))]))
 
-        assert strikes(hole if hop == "submit" else f"{server.url}jobs") == (hop, "connect", None)
+        url = hole if hop == "submit" else f"{server.url}jobs"
+        assert strikes(url, begun=hop == "submit") == (hop, "connect", None)
 
 
-def test_it_strikes_within_a_tls_handshake(strikes):
+def test_it_strikes_within_a_tls_handshake(strikes, then):
     """A server that accepts and says nothing is no TLS server within the deadline."""
     with ScriptedServer() as server, Server(stalls) as mute:
-        server.script(accepted(f"https://127.0.0.1:{mute.port}/jobs/1"))
+        server.script(then(accepted(f"https://127.0.0.1:{mute.port}/jobs/1")))
 
         assert strikes(f"{server.url}jobs") == ("poll", "tls", None)
 
 
-def test_it_strikes_while_a_proxy_thinks(strikes, session):
+def test_it_strikes_while_a_proxy_thinks(strikes, then, session):
     """A proxy that does not answer CONNECT is part of connecting."""
     with ScriptedServer() as server, Server(stalls) as proxy:
         session.proxies["https://api.test"] = f"http://127.0.0.1:{proxy.port}"
-        server.script(accepted("https://api.test/jobs/1"))
+        server.script(then(accepted("https://api.test/jobs/1")))
 
         assert strikes(f"{server.url}jobs") == ("poll", "connect", None)
 
 
-def test_it_strikes_while_a_name_is_resolved(strikes, monkeypatch):
+def test_it_strikes_while_a_name_is_resolved(strikes, then, monkeypatch):
     """A resolver that hangs is left behind."""
     over = threading.Event()
     resolve_to(monkeypatch, "api.test", ["127.0.0.1"], first=lambda: over.wait(5))
     try:
         with ScriptedServer() as server:
-            server.script(accepted("http://api.test/jobs/1"))
+            server.script(then(accepted("http://api.test/jobs/1")))
 
             assert strikes(f"{server.url}jobs") == ("poll", "connect", None)
     finally:
@@ -173,35 +198,35 @@ def test_it_strikes_while_a_name_is_resolved(strikes, monkeypatch):
 
 
 @pytest.mark.parametrize("hop", ["poll", "download"])
-def test_a_retry_mounted_underneath_is_bounded(strikes, session, hop):
+def test_a_retry_mounted_underneath_is_bounded(strikes, then, session, hop):
     """A Retry of the session's own would sleep for an hour, as the server asks; it is refused at once."""
     session.mount("http://", HTTPAdapter(max_retries=Retry(total=3, status_forcelist={503})))
     with ScriptedServer() as server:
-        busy = Reply(503, headers={"Retry-After": "3600"})
+        busy = then(Reply(503, headers={"Retry-After": "3600"}))
         server.script(accepted(), *([busy] if hop == "poll" else [done(result_url="/f"), busy]))
 
         assert strikes(f"{server.url}jobs", at_once=True) == (hop, "wait", 3600)
 
 
-def test_a_retry_that_counts_attempts_is_bounded(strikes, session):
+def test_a_retry_that_counts_attempts_is_bounded(strikes, then, session):
     """Resends underneath, each of which is slow, end with the deadline, too."""
     session.mount("http://", HTTPAdapter(max_retries=Retry(total=50, status_forcelist={503})))
     with ScriptedServer() as server:
-        server.script(accepted(), then_always=delayed(0.07, 503))
+        server.script(accepted(), then_always=then(delayed(0.07, 503)))
 
         assert strikes(f"{server.url}jobs") == ("poll", "headers", None)
 
 
 @pytest.mark.parametrize("reply", [running(hint_s=5), Reply(503, headers={"Retry-After": "5"})], ids=["200", "503"])
-def test_a_pause_that_does_not_fit_is_not_begun(strikes, reply):
+def test_a_pause_that_does_not_fit_is_not_begun(strikes, then, reply):
     """The error comes at once, not when the deadline would have struck."""
     with ScriptedServer() as server:
-        server.script(accepted(), reply)
+        server.script(accepted(), then(reply))
 
         assert strikes(f"{server.url}jobs", at_once=True) == ("poll", "wait", 5)
 
 
-def test_it_strikes_on_a_later_page(strikes):
+def test_it_strikes_on_a_later_page(strikes, then):
     """The pages before it have taken their part of the time."""
     provider = replace(
         QUICK,
@@ -209,15 +234,16 @@ def test_it_strikes_on_a_later_page(strikes):
         download=lambda reply, result: Content(next=reply.headers.get("X-Next")),
     )
     with ScriptedServer() as server:
-        server.script(accepted(), 200, delayed(0.1, Reply(200, content=b"1", headers={"X-Next": "/2"})), silent())
+        first = then(delayed(0.1, Reply(200, content=b"1", headers={"X-Next": "/2"})))
+        server.script(accepted(), 200, first, silent())
 
         assert strikes(f"{server.url}jobs", provider=provider) == ("download", "headers", None)
 
 
-def test_it_strikes_on_a_long_poll(strikes):
+def test_it_strikes_on_a_long_poll(strikes, then):
     """A server that holds the request for as long as it was told to is cut off all the same."""
     with ScriptedServer() as server:
-        server.script(accepted(), silent())
+        server.script(accepted(), then(silent()))
 
         provider = replace(QUICK, long_poll=LongPoll(seconds=60, params={"wait": "{seconds}"}))
         assert strikes(f"{server.url}jobs", provider=provider) == ("poll", "headers", None)
@@ -243,7 +269,7 @@ def test_it_strikes_between_hops(session, overshoots):
 
 def test_the_cancel_after_an_interrupt_is_bounded(session, overshoots, monkeypatch):
     """A server that does not answer the cancel holds Ctrl-C up for its few seconds and no longer."""
-    monkeypatch.setattr("trihop._block._CANCEL_WITHIN_S", 0.2)
+    monkeypatch.setattr("trihop._block._INTERRUPTED_WITHIN_S", 0.2)
     provider = replace(QUICK, cancel=Call("DELETE", "{status_url}"))
     with ScriptedServer() as server:
         server.script(accepted(), silent())
@@ -263,9 +289,9 @@ def test_the_cancel_after_an_interrupt_is_bounded(session, overshoots, monkeypat
 def test_the_callers_own_timeout_still_counts(session):
     """A timeout below the deadline is a poll error, after which there is another poll."""
     with ScriptedServer() as server:
-        server.script(accepted(), silent(), done(result=1))
-        with operation("export", deadline=5, session=session, provider=QUICK) as op:
-            assert op.poll(op.submit("POST", f"{server.url}jobs"), timeout=0.05).data == 1
+        server.script(accepted(), silent(), then_always=done(result=1))
+        with operation("export", deadline=30, session=session, provider=QUICK) as op:
+            assert op.poll(op.submit("POST", f"{server.url}jobs"), timeout=0.1).data == 1
 
 
 def test_without_a_deadline_nothing_strikes(session):

@@ -257,7 +257,7 @@ def test_a_page_is_gone_on_with_like_a_file(fetch, server):
 
 def test_a_slow_peer_is_gone_on_with(fetch, server):
     """A read that times out is a break like another."""
-    assert fetch(silent(WHOLE, HALF), ranged(WHOLE), timeout=0.2).path.read_bytes() == ROWS
+    assert fetch(silent(WHOLE, HALF), then_always=ranged(WHOLE), timeout=0.2).path.read_bytes() == ROWS
     assert ranges(server) == [None, REST]
 
 

@@ -12,7 +12,19 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 import sockets
-from sockets import Peer, Server, answer, cut_on_time, drips, expect_cut, replies, silent, stalls, until
+from sockets import (
+    SHAKEN_HANDS_S,
+    Peer,
+    Server,
+    answer,
+    cut_on_time,
+    drips,
+    expect_cut,
+    replies,
+    silent,
+    stalls,
+    until,
+)
 
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
 
@@ -52,7 +64,7 @@ def test_a_dripped_status_line_or_header_is_cut(session: requests.Session, dripp
 def test_headers_over_tls_are_cut(session: requests.Session, tls: ssl.SSLContext, trusted: str) -> None:
     """TLS does not shield a dripping server."""
     with Server(drips(b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 99), answer, tls=tls) as server:
-        with expect_cut("headers"):
+        with expect_cut("headers", after=SHAKEN_HANDS_S):
             session.get(server.url, verify=trusted)
         with bounded(Exchange(until(5))):
             assert session.get(server.url, verify=trusted).content == b"ok"
@@ -140,9 +152,11 @@ STYLES: dict[str, Callable[[requests.Response], object]] = {
 @pytest.mark.parametrize("style", STYLES)
 def test_a_streamed_body_is_cut_after_the_block(session: requests.Session, style: str, body: str) -> None:
     """A body that is read later belongs to the exchange it was born in, in whatever way it is read."""
+    ends = [until(5)]
     with Server(BODIES[body], answer) as server:
-        with bounded(Exchange(until(0.2))) as exchange:
+        with bounded(Exchange(lambda: ends[-1]())) as exchange:
             response = session.get(server.url, stream=True)
+        ends.append(until(0.2))
         with cut_on_time(exchange, "body"):
             STYLES[style](response)
         response.close()
@@ -159,9 +173,11 @@ def test_a_body_is_cut_in_another_context_and_thread(session: requests.Session) 
         except DeadlineCut as cut:
             cuts.append(cut)
 
+    ends = [until(5)]
     with Server(BODIES["sized"]) as server:
-        with bounded(Exchange(until(0.2))):
+        with bounded(Exchange(lambda: ends[-1]())):
             response = session.get(server.url, stream=True)
+        ends.append(until(0.2))
         thread = threading.Thread(target=contextvars.Context().run, args=(read, response))
         thread.start()
         thread.join(5)
@@ -177,9 +193,11 @@ def test_a_body_that_never_pauses_is_cut(session: requests.Session) -> None:
         while not peer.server.over.is_set():
             peer.send(b"x" * 65536)
 
+    ends = [until(5)]
     with Server(script) as server:
-        with bounded(Exchange(until(0.2))) as exchange:
+        with bounded(Exchange(lambda: ends[-1]())) as exchange:
             response = session.get(server.url, stream=True)
+        ends.append(until(0.2))
         with cut_on_time(exchange, "body"):
             for _ in response.iter_content(65536):
                 pass
@@ -188,7 +206,7 @@ def test_a_body_that_never_pauses_is_cut(session: requests.Session) -> None:
 def test_a_body_over_tls_is_cut(session: requests.Session, tls: ssl.SSLContext, trusted: str) -> None:
     """A body that comes in small TLS records is cut, and the session goes on."""
     with Server(BODIES["sized"], answer, tls=tls) as server:
-        with expect_cut("body"):
+        with expect_cut("body", after=SHAKEN_HANDS_S):
             session.get(server.url, verify=trusted)
         with bounded(Exchange(until(5))):
             assert session.get(server.url, verify=trusted).content == b"ok"
@@ -208,18 +226,18 @@ def test_a_body_in_time_is_whole(session: requests.Session, tls: ssl.SSLContext,
 
 def test_a_deadline_that_moves_while_a_body_comes_is_heeded(session: requests.Session) -> None:
     """What is left is asked again before each receive, and once more before a cut."""
-    ends = [until(0.15)]
+    left_s = [0.1]
 
     def script(peer: Peer) -> None:
         peer.head()
         peer.send(SIZED)
         peer.server.over.wait(0.05)
-        ends.append(until(5))
+        left_s.append(5.0)
         peer.server.over.wait(0.3)
         peer.send(b"x" * 90)
         peer.stall()
 
-    with Server(script) as server, bounded(Exchange(lambda: ends[-1]())):
+    with Server(script) as server, bounded(Exchange(lambda: left_s[-1])):
         assert session.get(server.url).content == b"x" * 90
 
 
@@ -273,7 +291,7 @@ def test_an_upload_that_nobody_reads_is_cut(
     """A server that stops reading keeps no upload beyond the deadline, and the session goes on."""
     context = tls if scheme == "https" else None
     with Server(silent, answer, tls=context, receive_buffer=4096) as server:
-        with expect_cut("headers") as exchange:
+        with expect_cut("headers", after=SHAKEN_HANDS_S) as exchange:
             session.post(server.url, data=UPLOADS[upload](), verify=trusted)
         assert (exchange.sent, exchange.received) == (True, False)
         with bounded(Exchange(until(5))):
@@ -292,7 +310,7 @@ def test_an_upload_that_is_read_slowly_is_cut(
             pass
 
     context = tls if scheme == "https" else None
-    with Server(sips, tls=context, receive_buffer=65536) as server, expect_cut("headers"):
+    with Server(sips, tls=context, receive_buffer=65536) as server, expect_cut("headers", after=SHAKEN_HANDS_S):
         session.post(server.url, data=UPLOADS[upload](), verify=trusted)
 
 

@@ -13,6 +13,7 @@ import socks
 import urllib3
 from requests.adapters import HTTPAdapter
 from sockets import (
+    SHAKEN_HANDS_S,
     Peer,
     Server,
     answer,
@@ -288,7 +289,7 @@ def test_headers_through_a_tunnel_are_cut(session: requests.Session, tls: ssl.SS
     """So are the headers, after which the session goes on."""
     with Server(drips(b"HTTP/1.1 200 OK\r\n" * 9), answer, tls=tls) as server, Server(connects(server.port)) as proxy:
         session.proxies = {"https": proxy.url}
-        with expect_cut("headers") as exchange:
+        with expect_cut("headers", after=SHAKEN_HANDS_S) as exchange:
             session.get(server.url, verify=trusted)
         assert (exchange.sent, exchange.received, exchange.requests) == (True, True, 1)
         with bounded(Exchange(until(5))):
@@ -307,7 +308,11 @@ def test_headers_through_a_forwarding_proxy_are_cut(session: requests.Session) -
 
 def test_a_handshake_within_tls_is_cut(session: requests.Session, tls: ssl.SSLContext, trusted: str) -> None:
     """TLS to a server inside TLS to a proxy: a dripped inner handshake does not outlast the deadline."""
-    with Server(drips_handshake(tls)) as server, Server(connects(server.port), tls=tls) as proxy, expect_cut("tls"):
+    with (
+        Server(drips_handshake(tls)) as server,
+        Server(connects(server.port), tls=tls) as proxy,
+        expect_cut("tls", after=SHAKEN_HANDS_S),
+    ):
         session.get(f"https://localhost:{server.port}/", proxies={"https": proxy.url}, verify=trusted)
 
 
