@@ -148,6 +148,25 @@ def test_a_list_hands_out_what_may_be_anybodys():
     assert (listed.roles, posted.roles) == (["request"] * 3, ["submit", "poll", "poll"])
 
 
+def test_reading_what_one_has_changed_is_no_poll():
+    """As programs do with things that they made: read, change, read again."""
+    block = submitted({"id": "item-1"})
+    for method in ("PUT", "PATCH", "DELETE"):
+        block.ask("GET /items/item-1")
+        block.ask(f"{method} /items/item-1", {"id": "item-1"})
+    assert block.roles == ["request"] * 7
+
+
+def test_a_poll_stays_one_after_a_request_to_cancel():
+    """What is known to be a job's stays so, whatever is done to it."""
+    block = submitted()
+    for _ in range(2):
+        block.ask("GET /jobs/job-1")
+    block.ask("PATCH /jobs/job-1", {"state": "Aborted"})
+    block.ask("GET /jobs/job-1")
+    assert block.roles == ["submit", "poll", "poll", "request", "poll"]
+
+
 def test_where_a_page_has_moved_to_is_no_job():
     """Whatever is asked under an old address is asked twice at the new one."""
     block = submitted()

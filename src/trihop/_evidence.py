@@ -190,6 +190,8 @@ class Evidence:
                 question.answered_at = exchange.number
         elif status in (403, 404):
             question.missing = True
+        if seen.method not in _READING and (changed := self.question("GET", seen.url)) is not None:
+            changed.answered = False  # to read what one has changed is no poll
         self._hand_out(exchange, seen)
         return exchange
 
