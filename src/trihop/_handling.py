@@ -42,20 +42,26 @@ class Handling(Exchange):
 
     def over(self, response: requests.Response | None) -> None:
         """Leave request and response as they would be without us."""
-        request, ours = self.request, self.trace_headers
-        if ours:
-            _change(request.headers, remove=ours)
-        if response is not None:
-            # What was made of the request meanwhile: to ask again with credentials, and where a redirect leads.
-            for made in (response.request, response.next):
-                if ours and made is not None and made is not request:
-                    _change(made.headers, remove=ours)
-        if request is self.written:
-            vars(request).pop(_SENDING, None)
-        elif response is not None:
+        request = self.request
+        try:
+            if self.trace_headers:
+                self._take_headers_back(response)
+        finally:
+            if request is self.written:
+                vars(request).pop(_SENDING, None)
+        if request is not self.written and response is not None:
             for one in (response, *response.history):
                 if one.request is request:
                     one.request = self.written
+
+    def _take_headers_back(self, response: requests.Response | None) -> None:
+        _change(self.request.headers, remove=self.trace_headers)
+        if response is None:
+            return
+        # What was made of the request meanwhile: to ask again with credentials, and where a redirect leads.
+        for made in (response.request, response.next):
+            if made is not None and made is not self.request:
+                _change(made.headers, remove=self.trace_headers)
 
 
 def add_trace_headers(handling: Handling, outer: Handling | None) -> None:
