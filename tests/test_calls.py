@@ -50,8 +50,13 @@ def op(clock):
         ({"session": "s"}, TypeError, "session= takes a requests.Session, got str"),
         ({"session": requests}, TypeError, "session= takes a requests.Session, got module"),
         ({"provider": "generic"}, TypeError, "provider= takes a Provider, got str"),
-        ({"key": 7}, TypeError, "key= takes a text, got 7"),
-        ({"key": ""}, ValueError, "key= takes a text, got an empty one"),
+        ({"key": 7}, TypeError, "key= takes a text in one line, of at most 512 characters, got 7"),
+        ({"key": ""}, ValueError, "of at most 512 characters, got an empty one"),
+        ({"key": "k" * 513}, ValueError, "of at most 512 characters, got 513; a digest of it would do"),
+        *(
+            ({"key": key}, ValueError, "of at most 512 characters, got one with characters that cannot be shown")
+            for key in ("a\nb", "a\0b", "\x1b[31mred", "\ud800")
+        ),
         ({"on_event": "show"}, TypeError, "on_event= takes a function of an Event, such as show, got str"),
         ({"attributes": 7}, TypeError, "attributes= takes a mapping of names to values, such as {'tenant': 'acme'}"),
         ({"attributes": {7: 1}}, TypeError, "attributes= takes a mapping of names to values"),

@@ -176,6 +176,12 @@ def test_a_field_that_the_job_lacks_is_named(field: str) -> None:
         fill(Call("GET", f"/x/{{{field}}}"), Job())
 
 
+def test_an_id_that_no_url_can_have_is_told() -> None:
+    """JSON can have half of a surrogate pair, which no bytes stand for."""
+    with pytest.raises(LookupError, match="the job's id has characters that no URL can have"):
+        fill(Call("GET", "/x/{id}"), Job(id="\ud800"))
+
+
 @pytest.mark.parametrize("word", ["{ID}", "{job_id}", "{memo}", "{}", "{id.x}", "{memo.}"])
 def test_an_unknown_field_in_a_url_is_refused(word: str) -> None:
     """It would be sent as it is, and never answered."""

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+LONGEST_KEY = 512
+
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 
 
@@ -58,6 +60,22 @@ def expect_texts(value: object, where: str, takes: str) -> None:
     """
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise WrongType(f"{where} takes {takes}, got {told(value)}")
+
+
+def expect_key(value: object, where: str) -> None:
+    """Refuse what cannot be the key of an operation: every store has it in an index, and people type it.
+
+    Raises:
+        WrongType, WrongValue: It is no text, or none that can be.
+    """
+    takes = f"a text in one line, of at most {LONGEST_KEY} characters"
+    key = expect(value, str, where, takes)
+    if not key.strip():
+        raise WrongValue(f"{where} takes {takes}, got an empty one")
+    if len(key) > LONGEST_KEY:
+        raise WrongValue(f"{where} takes {takes}, got {len(key)}; a digest of it would do")
+    if not key.isprintable():
+        raise WrongValue(f"{where} takes {takes}, got one with characters that cannot be shown")
 
 
 def expect_sha256(value: object, where: str) -> None:

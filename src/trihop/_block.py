@@ -37,6 +37,7 @@ from trihop._folder import fetch_into, nothing
 from trihop._forks import in_the_child
 from trihop._hop import HopByHand, Steps
 from trihop._hop_arguments import check_download, check_poll, check_submit
+from trihop._lines import command_line
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
 from trihop._poll import Poller, poll
@@ -507,7 +508,7 @@ class Operation:
             SubmitUncertain,
             f"an earlier process stopped while it submitted ({submit['method']} {submit['url']} at {at})",
             "Perhaps there is a job: look for one that was made at that time. If there is one, go on with "
-            f"op.poll(Job(id=…)); if not, `trihop forget {self.key}` lets the block submit anew. "
+            f"op.poll(Job(id=…)); if not, {command_line('forget', self.key)} lets the block submit anew. "
             "An idempotency key (Provider(idempotency=…)) or an explicit retry= would permit sending it again.",
         )
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from trihop._errors import OperationTaken
 from trihop._holder import new_holder, surely_dead, told
+from trihop._lines import command_line
 from trihop._record import OperationRecord
 from trihop._saved import BrokenRecord, NewerRecord, Saved
 from trihop._values import JSON
@@ -77,7 +78,7 @@ def read(key: str, record: Mapping[str, JSON], store: Store) -> Saved:
     except BrokenRecord as broken:
         raise StoreError(
             f"the record {key!r} in {store!r} cannot be read: {broken}",
-            then=f"The job, if there is one, goes on at the server. `trihop forget {key}` deletes the record.",
+            then=f"The job, if there is one, goes on at the server. {command_line('forget', key)} deletes the record.",
         ) from None
 
 

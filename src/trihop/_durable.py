@@ -28,6 +28,7 @@ from trihop._errors import (
     TrihopError,
 )
 from trihop._left import Left, file_as_json
+from trihop._lines import command_line
 from trihop._redact import redact_url
 from trihop._saved import (
     BEGUN,
@@ -214,7 +215,7 @@ class Visit:
             raise ValueError(
                 f"operation {self.saved.name!r}: the key {self.saved.key!r} stands for another request "
                 f"({submit['method']} {submit['url']}, or another payload); "
-                f"use a new key, or `trihop forget {self.saved.key}` first"
+                f"use a new key, or {command_line('forget', self.saved.key)} first"
             )
         return digest
 

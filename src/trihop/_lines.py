@@ -86,6 +86,17 @@ def printable(text: str) -> str:
     return "".join(" " if one in ("\\n", "\\r", "\\t") else one for one in shown)
 
 
+def command_line(verb: str, key: str) -> str:
+    """What to type about the operation of that key.
+
+    >>> print(command_line("forget", "nightly"), command_line("resume", "it's 1"), command_line("show", "-v"))
+    `trihop forget nightly` `trihop resume 'it'"'"'s 1'` `trihop show -- -v`
+    """
+    from shlex import quote
+
+    return f"`trihop {verb} {'-- ' if key.startswith('-') else ''}{quote(printable(key))}`"
+
+
 def size(size_bytes: float | None) -> str:
     """Bytes as people say them.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import requests
 
-from trihop._arguments import expect, expect_callable, expect_texts, told
+from trihop._arguments import expect, expect_callable, expect_key, expect_texts, told
 from trihop._clock import Clock, SystemClock, utc
 from trihop._deadline import DeadlineSpec, seconds_until
 from trihop._events import Event
@@ -53,7 +53,7 @@ def operation(
             None written out for none. It bounds each pause and each exchange.
         session: Whose requests; else one of its own, closed at the end.
         provider: How the API is read and asked; else `generic.ACCEPTED`.
-        key: The operation's name for good: no two with one key at a time.
+        key: The operation's name for good, one line of at most 512 characters: no two with one key at a time.
         on_event: Called with each `Event`; `show` prints them.
         attributes: For the root span.
         origins: Further origins that get the session's credentials.
@@ -85,8 +85,8 @@ def operation(
 
         provider = ACCEPTED
     expect(provider, Provider, f"{here} provider=", "a Provider")
-    if key is not None and not expect(key, str, f"{here} key=", "a text"):
-        raise ValueError(f"{here} key= takes a text, got an empty one")
+    if key is not None:
+        expect_key(key, f"{here} key=")
     if on_event is not None:
         expect_callable(on_event, f"{here} on_event=", "a function of an Event, such as show")
     if attributes is not None:

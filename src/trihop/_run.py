@@ -28,7 +28,7 @@ from trihop._errors import (
 from trihop._events import Event, EventKind
 from trihop._fold import Attempt, Fold, encoded_size
 from trihop._hops import error_fields
-from trihop._lines import polls, seconds_as
+from trihop._lines import command_line, polls, seconds_as
 from trihop._origin import origin_of
 from trihop._pacing import Pause
 from trihop._prepare import AsInRequests
@@ -435,9 +435,9 @@ class Run:
         if self.visit is not None:
             if self.job is None:
                 return f"Run the block again under the key {self.key!r} to go on."
-            return (
-                f"The job may still finish: `trihop resume {self.key}` waits on, `trihop cancel {self.key}` stops it."
-            )
+            assert self.key is not None
+            resume, cancel = command_line("resume", self.key), command_line("cancel", self.key)
+            return f"The job may still finish: {resume} waits on, {cancel} stops it."
         if self.job is None and self.hop is not None and self.hop.name == "submit" and not self.hop.fold.attempts:
             return "Nothing was sent; begin with a later deadline."
         if self.job is None:

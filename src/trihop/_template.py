@@ -147,7 +147,10 @@ def _in_url(name: str, job: Job) -> str:
     if name in ("status_url", "submit_url"):
         return value
     # An id is one piece of a path; a memo may be a whole URL.
-    return quote(value, safe=_KEPT_IN_URLS if name.startswith("memo.") else "")
+    try:
+        return quote(value, safe=_KEPT_IN_URLS if name.startswith("memo.") else "")
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can have
+        raise LookupError(f"the job's {name} has characters that no URL can have") from None
 
 
 def _fill_texts(texts: Mapping[str, str] | None, job: Job) -> Mapping[str, str] | None:

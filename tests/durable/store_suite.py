@@ -287,6 +287,19 @@ class StoreSuite:
 
         assert seen == [(about(1000), [], True), (None, [], True)]
 
+    @pytest.mark.parametrize(
+        "job_id",
+        ["a\x00b", "\ud800", "\x1b[31m", "".join(map(chr, range(0x4E00, 0x7000)))],
+        ids=["null", "surrogate", "escape", "long"],
+    )
+    def test_a_job_is_woken_by_its_id_whatever_the_server_made_it_of(self, store: Store, job_id: str) -> None:
+        """Also where no database would have it in an index."""
+        claim = store.begin(record(), key="nightly", holder="one", lease_s=60)
+        store.save(claim, record(job_id=job_id), due_in_s=1000, release=True)
+
+        assert (store.wake(job_id=job_id), store.wake(job_id=job_id + "x")) == (True, False)
+        assert [claim.record["job_id"] for claim in store.claim_due(holder="two", lease_s=60, limit=10)] == [job_id]
+
     def test_nothing_wakes_what_is_not_open(self, store: Store) -> None:
         """Neither an unknown key or job, nor an operation that has ended."""
         claim = store.begin(record(job_id="b41f"), key="nightly", holder="one", lease_s=60)

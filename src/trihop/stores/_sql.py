@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -11,6 +12,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from trihop._clock import Clock, SystemClock
+from trihop._lines import command_line
 from trihop._saved import VERSION
 from trihop.stores import OFFERED, Claim, Fenced, Stored, StoredRecord, StoreError, Taken
 from trihop.stores._sql_engine import Database
@@ -19,6 +21,7 @@ from trihop.stores._sql_url import parsed
 
 log = logging.getLogger("trihop")
 
+_LONGEST_INDEXED = 512
 _TRIES = 5  # at a claim that finds the key taken, and no longer taken when it asks by whom
 
 
@@ -118,7 +121,7 @@ class SQLStore:
         if key is not None:
             found += self._changed(self._statements.wake_key, {"of_key": key})
         if job_id is not None:
-            found += self._changed(self._statements.wake_job, {"of_job": job_id})
+            found += self._changed(self._statements.wake_job, {"of_job": _indexed(job_id)})
         return found > 0
 
     def get(self, key: str) -> Stored | None:
@@ -238,12 +241,21 @@ class SQLStore:
         if not why:
             return cast(StoredRecord, record)
         which = f"the record of {row.key!r} ({row.name}, job {row.job_id}) in {self._database.shown}"
-        then = f"It was left as it is, and the job may go on; `trihop forget {row.key}` drops it"
+        then = f"It was left as it is, and the job may go on; {command_line('forget', row.key)} drops it"
         raise StoreError(f"{which} cannot be read: {why}", then=then)
 
 
 def _us(seconds: float) -> int:
     return round(seconds * 1e6)
+
+
+def _indexed(job_id: object) -> str | None:
+    """What an index has of a job's id: the id, or its digest where not every database would take it."""
+    if not isinstance(job_id, str):
+        return None
+    if len(job_id) <= _LONGEST_INDEXED and job_id.isprintable():
+        return job_id
+    return "sha256:" + hashlib.sha256(job_id.encode(errors="surrogatepass")).hexdigest()
 
 
 def _columns(record: StoredRecord) -> dict[str, Any]:
@@ -253,6 +265,6 @@ def _columns(record: StoredRecord) -> dict[str, Any]:
         "text": json.dumps(record, separators=(",", ":"), allow_nan=False),
         "named": record["name"],
         "of_version": record["version"],
-        "job": record.get("job_id"),
+        "job": _indexed(record.get("job_id")),
         "deadline": None if deadline_at is None else _us(cast(float, deadline_at)),
     }
