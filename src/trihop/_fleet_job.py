@@ -12,7 +12,7 @@ from trihop._clock import utc
 from trihop._download import Download
 from trihop._errors import JobCancelled
 from trihop._limits import Ration, read_ration
-from trihop._origin import Origin, origin_of
+from trihop._origin import Origin, Trusted, origin_of
 from trihop._pacing import Pause, read_hint
 from trihop._poll import Poller, settle
 from trihop._prepare import AsInRequests, without_user
@@ -22,6 +22,9 @@ from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
 
 if TYPE_CHECKING:
+    import requests
+
+    from trihop._clock import Clock
     from trihop._target import Target
 
 Request = Call | Callable[[Operation], Job]
@@ -52,7 +55,13 @@ class FleetStopped(GeneratorExit):
 class Ears(Courier):
     """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all."""
 
-    last: Sent | None = None
+    def __init__(
+        self, session: requests.Session, trusted: Trusted, clock: Clock, remaining: Callable[[], float]
+    ) -> None:
+        super().__init__(session, trusted, clock, remaining)
+        self.last: Sent | None = None
+        self.shown: dict[tuple[str, int], str] = {}
+        """Texts of the server's as they may be written down; many jobs are told the same."""
 
     def send(self, call: Call, **how: Any) -> Sent:
         """As any courier."""
@@ -156,7 +165,7 @@ class FleetJob:
         ears = run.courier
         assert isinstance(ears, Ears)
         ears.last, preparing = None, ears.preparing
-        preparing._kept = self._kept
+        preparing._kept, run._shown = self._kept, ears.shown
         try:
             lane, in_s = self._next(among, held)
         except Exception as error:
@@ -231,6 +240,8 @@ class FleetJob:
                 self._steps.throw(error)
             raise
         self._pause, self._since_s = pause, run.clock.monotonic()
+        if run.hop is not None:
+            run.hop.rest()
         return ASK, pause.seconds
 
     def _submit(self, request: Request) -> Job | Pause:

@@ -10,7 +10,6 @@ at the end of the span comes out.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -68,6 +67,9 @@ class Attempt(NamedTuple):
     """One of `_semconv.WAIT_REASONS`."""
 
 
+_NOBODYS: list[Attempt] = []
+
+
 class Fold:
     """The attempts of one hop, in memory that does not grow with their number.
 
@@ -75,6 +77,9 @@ class Fold:
     is the attempt added last, open for its pause until the next one.
     `beside_bytes` is what the span takes without the fold, by `encoded_size`;
     until its owner says so, the fold leaves room for the longest URL.
+
+    Args:
+        keeps: Whether attempts are kept for events; where nobody will see any, the aggregates and the latest will do.
     """
 
     __slots__ = (
@@ -85,6 +90,7 @@ class Fold:
         "attempts",
         "beside_bytes",
         "errors",
+        "keeps",
         "latest",
         "request_max_s",
         "request_s",
@@ -96,7 +102,8 @@ class Fold:
         "wait_s",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = True) -> None:
+        self.keeps = keeps
         self.attempts = 0
         self.errors = 0
         self.request_s = 0.0
@@ -109,10 +116,11 @@ class Fold:
         self.unknown_states: list[str] = []
         self.latest: Attempt | None = None
         self.beside_bytes = _BESIDE_BYTES
-        self._head: list[Attempt] = []
-        self._early: list[Attempt] = []
-        self._late: deque[Attempt] = deque(maxlen=_CHANGES)
-        self._tail: deque[Attempt] = deque()
+        # Lists, as an empty deque is larger than most folds ever become.
+        self._head: list[Attempt] = [] if keeps else _NOBODYS
+        self._early: list[Attempt] = [] if keeps else _NOBODYS
+        self._late: list[Attempt] = [] if keeps else _NOBODYS
+        self._tail: list[Attempt] = [] if keeps else _NOBODYS
 
     def add(self, attempt: Attempt) -> Attempt:
         """Count one more exchange; the one before it is closed.
@@ -250,7 +258,7 @@ class Fold:
         fold._head = attempts[:_HEAD]
         middle = attempts[_HEAD : max(_HEAD, len(attempts) - _TAIL + 1)]
         fold._early = middle[:_CHANGES]
-        fold._late.extend(middle[_CHANGES:])
+        fold._late = middle[_CHANGES:][-_CHANGES:]
         fold._tail.extend(attempts[_HEAD + len(middle) :])
         return fold
 
@@ -264,6 +272,8 @@ class Fold:
             self.unknown_states.append(state)
 
     def _close(self, attempt: Attempt) -> None:
+        if not self.keeps:
+            return
         if attempt.headers is not None:
             may_tell = attempt.error_type is not None or _hint_unreadable(attempt)
             headers = _few(attempt.headers) if may_tell else None
@@ -274,9 +284,10 @@ class Fold:
         self._tail.append(attempt)
         if len(self._tail) < _TAIL:  # the latest attempt, still open, is the last of the tail
             return
-        leaving = self._tail.popleft()
+        leaving = self._tail.pop(0)
         if leaving.changed:
             (self._early if len(self._early) < _CHANGES else self._late).append(leaving)
+            del self._late[:-_CHANGES]
 
     def _remembered(self) -> list[Attempt]:
         latest = self.latest

@@ -78,7 +78,10 @@ _CONTENT_TYPES = frozenset(
     for kind in ("application/json", "application/xml", "application/octet-stream", "text/plain", "text/csv")
     for charset in ("", ";charset=utf-8", "; charset=utf-8")
 )
+_NOTHING_TOLD: frozenset[str] = frozenset()
 _MOST_WARNINGS = 16  # a state word with a percentage in it is another one each time
+
+_NO_ATTRIBUTES: dict[str, Any] = {}
 
 # What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
 _FRAME_BYTES = 1_000
@@ -97,6 +100,15 @@ _RESULTS: tuple[tuple[type[TrihopError], str], ...] = (
 
 class Run:
     """The state of one operation while its block is open; never shared between two."""
+
+    # A process may have ten thousand: a dictionary of so many names would take as much as all they stand for.
+    __slots__ = (
+        *("name", "operation_id", "key", "provider", "courier", "clock", "deadline", "on_event", "propagate", "visit"),
+        *("job", "status_code", "polls", "progress", "idempotency_key", "submitted_s", "submit_hint_s", "job_error"),
+        *("ready", "ready_s", "hop", "poller", "last_hop", "ending", "cancelled", "durable", "last_request"),
+        *("last_span", "last_span_ns", "started_s", "common", "root", "reserved", "trace_url", "instruments"),
+        *("attempt_log", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
+    )
 
     def __init__(
         self,
@@ -147,7 +159,7 @@ class Run:
         self.last_span: TraceSpan | None = None
         self.last_span_ns = 0
         self._segment_told = False
-        self._told: set[str] = set()
+        self._told = _NOTHING_TOLD
         self._shown: dict[tuple[str, int], str] = {}
         # One anchor for all times: spans of an operation stay inside one another
         # even if somebody sets the wall clock meanwhile.
@@ -309,7 +321,7 @@ class Run:
     def warn_once(self, about: str, message: str) -> None:
         """Log a warning the first time it is due in this operation, and no more than a few in all."""
         if about not in self._told and len(self._told) < _MOST_WARNINGS:
-            self._told.add(about)
+            self._told |= {about}
             log.warning("operation %s: %s", self.name, message)
 
     def measure(
@@ -496,6 +508,7 @@ class Run:
             self.hop = None  # it is somebody else's to end
         if self.hop is not None:
             self.hop.end(at_ns)
+            self.hop.span.over()
             self.last_span, self.last_span_ns = self.hop.span, self.hop.started_ns
             self.hop = None
 
@@ -668,10 +681,10 @@ class Hop:
         self.job = job
         """Where it is another than the run's."""
         self.taker = taker
-        self.fold = Fold() if begun is None else Fold.from_json(begun["fold"])
         self.late = False
         self.sends = 0
         self.last_sent: Sent | None = None
+        self._rested: tuple[int | None, dict[str, str]] | None = None
         self._own_sent: Sent | None = None  # a poll made during a download is not the download's
         self.attributes: dict[str, Any] = {}
         self.transferred_bytes = 0
@@ -694,8 +707,19 @@ class Hop:
         )
         span_id = None if begun is None else begun["span_id"]
         self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
-        self._beside = start
+        keeps = self.span.recording or run.durable
+        self.fold = Fold(keeps=keeps) if begun is None else Fold.from_json(begun["fold"])
+        self._beside = start if self.span.recording else _NO_ATTRIBUTES
         self.started_ns = at_ns
+
+    def rest(self) -> None:
+        """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
+        sent = self.last_sent
+        if sent is not None:
+            self._rested = (sent.status_code, self._told(sent)) if self.span.recording else None
+            self.last_sent = self._own_sent = None
+        self.span.rest()
+        self.run.root.rest()
 
     def send(
         self,
@@ -821,8 +845,9 @@ class Hop:
 
     def _write(self) -> None:
         fold = self.fold
-        if fold.latest is not None and fold.latest.headers is None and self.last_sent is not None:
-            fold.latest = fold.latest._replace(headers=self._told(self.last_sent))
+        if fold.latest is not None and fold.latest.headers is None:
+            told = self._told(self.last_sent) if self.last_sent is not None else (self._rested or (None, None))[1]
+            fold.latest = fold.latest._replace(headers=told)
         attributes = self._at_the_end()
         if not fold.surely_fits:
             beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
@@ -841,7 +866,7 @@ class Hop:
             **self.attributes,
             semconv.JOB_ID: None if job is None else self.run.shown(job.id),
             semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
-            semconv.HTTP_RESPONSE_STATUS_CODE: None if sent is None else sent.status_code,
+            semconv.HTTP_RESPONSE_STATUS_CODE: (self._rested or (None,))[0] if sent is None else sent.status_code,
             semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
         }
 

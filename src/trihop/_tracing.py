@@ -189,6 +189,16 @@ class TraceSpan:
         if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
             otel_context.attach(self._outside)
 
+    def rest(self) -> None:
+        """Let go of what is quickly made again."""
+        self._inner = self._quiet = None
+
+    def over(self) -> None:
+        """Let go of a span that has ended and was nobody's surroundings: what comes after it links to its ids."""
+        if self._ids is not None and not self._missing:
+            self.rest()
+            self.span = trace.NonRecordingSpan(self._ids)
+
     def sending(self) -> _Sending:
         """Keep instrumentations of the HTTP libraries silent for the block."""
         if self._quiet is None:

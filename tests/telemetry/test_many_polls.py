@@ -123,8 +123,8 @@ def test_the_span_is_what_the_fold_kept(answers, monkeypatch: pytest.MonkeyPatch
     class Kept(Fold):
         __slots__ = ()
 
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, **options: bool) -> None:
+            super().__init__(**options)
             folds.append(self)
 
     monkeypatch.setattr(_run, "Fold", Kept)
