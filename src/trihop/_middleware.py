@@ -149,8 +149,9 @@ def _send(
         DeadlineExceeded: The deadline had passed, and nothing was sent; or it struck.
     """
     around = current.get()
-    if around is not None and (not isinstance(around, Handling) or around.request is request):
-        return inner(session, request, **arguments)  # the engine's own, or a wrapper of ours further out is at it
+    if around is not None and (not isinstance(around, Handling) or around.request is request or _within(inner)):
+        # The engine's own, sent once more by a hook of its own, or a wrapper of ours further out is at it.
+        return inner(session, request, **arguments)
     found = top if top.session is session and not top.watch.ended else top.over(session)
     if found is None or not isinstance(request, requests.PreparedRequest):
         return inner(session, request, **arguments)
@@ -199,6 +200,12 @@ def _send(
     if answer is not None and arguments.get("stream", session.stream):
         watch_body(answer, sent, watch)
     return response
+
+
+def _within(inner: Send) -> bool:
+    """Whether the wrapper that stands for this function has another of ours around it, with somebody's in between."""
+    outermost: Send = requests.Session.send
+    return outermost in wrappers and wrappers[outermost] is not inner
 
 
 def _deadline_in(error: Exception, watch: Watch) -> DeadlineCut | DeadlineExceeded | None:

@@ -181,6 +181,21 @@ def test_on_top_again_at_the_next_operation(untouched, session, server, clock, s
     requests.Session.send = untouched
 
 
+def test_a_patch_between_two_of_ours_may_send_a_copy(untouched, session, server, clock, spans):
+    """Put on in an outer block, and changing what it sends: within an inner block a request is told once."""
+    server.script("ok")
+    with export(session, clock, "outer"):
+        ours = requests.Session.send
+        requests.Session.send = lambda self, request, **options: ours(self, request.copy(), **options)
+        try:
+            with export(session, clock, "inner"):
+                get(session, server)
+        finally:
+            requests.Session.send = ours
+    assert [span.name for span in spans.all] == ["GET", "inner", "outer"]
+    assert spans.named("GET").parent.span_id == spans.named("inner").context.span_id
+
+
 def test_a_patch_that_goes_back_to_what_it_found_takes_ours_along(untouched, session, server, clock, spans):
     """As a mock does that ends in the block: from then on nothing is seen, and the next operation is covered again."""
     server.script("unseen", "seen")
