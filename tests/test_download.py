@@ -279,6 +279,37 @@ def test_memory_reads_as_text_json_lines_and_rows(op, server):
     assert list(dos.iter_lines()) == ["a,b", "1,\u00e9"]
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "read", "said"),
+    [
+        (b"[" * 100_000, "application/json", lambda it: it.json(), "nested too deeply"),
+        (b"[" * 100_000, "application/x-ndjson", lambda it: list(it.iter_rows()), "nested too deeply"),
+        (
+            b"a\n" + b"x" * 140_000,
+            "text/csv",
+            lambda it: list(it.iter_rows()),
+            r"limit \(131072\); csv.field_size_limit",
+        ),
+        (b"\x1f\x8bno", "text/csv", lambda it: it.text, "begins like gzip and cannot be unpacked"),
+        (b"\x1f\x8bno", "text/csv", lambda it: list(it.iter_lines()), "begins like gzip and cannot be unpacked"),
+        (
+            b"\x1f\x8b\x08" + b"\0" * 7 + b"no",
+            "text/csv",
+            lambda it: it.json(),
+            "begins like gzip and cannot be unpacked",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_a_value_error(op, server, content, kind, read, said):
+    """Whatever the reader underneath makes of it; the bytes are there all the same."""
+    server.on("GET", "/f", Reply(200, content=content, headers={"Content-Type": kind}))
+    download = op.download(f"{server.url}f")
+
+    with pytest.raises(ValueError, match=said):
+        read(download)
+    assert download.content == content
+
+
 def test_json_lines_may_hold_any_json(op, server):
     """What says that it is JSON lines is read so, whatever its lines begin with."""
     server.script(Reply(200, content=b'1\n"two"\n[3]\n', headers={"Content-Type": "application/x-ndjson"}))

@@ -20,7 +20,8 @@ class Download:
     """A result that arrived whole, within the deadline; reading it waits for nobody any more.
 
     A result that is packed with gzip itself is unpacked for `text`, `json()`,
-    `iter_lines()` and `iter_rows()`; `content` and the file have it as it came.
+    `iter_lines()` and `iter_rows()`; `content` and the file have it as it came. What
+    begins like gzip and cannot be unpacked is a `ValueError` there.
 
     Args:
         name: Its name among several.
@@ -69,7 +70,7 @@ class Download:
             ValueError: It is not JSON.
         """
         with self._unpacked() as file:
-            return _json.loads(file.read())
+            return _parsed(file.read())
 
     def iter_lines(self) -> Iterator[str]:
         """Its lines without their ends, one at a time."""
@@ -86,7 +87,7 @@ class Download:
         CSV is what says so by its content type, or does not begin like JSON.
 
         Raises:
-            ValueError: A line is neither.
+            ValueError: A line is neither, or has a field beyond `csv.field_size_limit()`.
         """
         with self._unpacked() as file:
             start = file.read(512).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -96,13 +97,16 @@ class Download:
             import csv
 
             with self._unpacked() as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
-                yield from csv.DictReader(lines)
+                try:
+                    yield from csv.DictReader(lines)
+                except csv.Error as error:
+                    raise ValueError(f"{error}; csv.field_size_limit(BYTES) sets another limit") from None
         elif start == b"[" and not are_lines:
             yield from self.json()
         else:
             for line in self.iter_lines():
                 if line.strip():
-                    yield _json.loads(line)
+                    yield _parsed(line)
 
     @contextlib.contextmanager
     def _unpacked(self) -> Iterator[IO[bytes]]:
@@ -114,9 +118,13 @@ class Download:
                 yield file
                 return
             import gzip
+            import zlib
 
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast("IO[bytes]", unpacked)
+            try:
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield cast("IO[bytes]", unpacked)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(f"it begins like gzip and cannot be unpacked: {error}") from None
 
     def _open(self) -> IO[bytes]:
         if self._memory is not None:
@@ -124,3 +132,10 @@ class Download:
         if self.path is None:
             raise ValueError("this result went to a file object; read it there")
         return self.path.open("rb")
+
+
+def _parsed(text: str | bytes) -> JSON:
+    try:
+        return cast(JSON, _json.loads(text))
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None

@@ -171,6 +171,6 @@ def _is_json(content: bytes) -> bool:
         return False
     try:
         json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
