@@ -54,6 +54,7 @@ ORDER = [
     *(
         "_run",
         "_poll",
+        "_gather",
         "_submit",
         "_parallel",
         "_page",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as _json
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import replace
@@ -35,6 +35,7 @@ from trihop._events import Event
 from trihop._fetch import Fetch, Terms
 from trihop._folder import fetch_into, nothing
 from trihop._forks import in_the_child
+from trihop._gather import gather
 from trihop._hop import HopByHand, Steps
 from trihop._hop_arguments import check_download, check_poll, check_submit
 from trihop._lines import command_line
@@ -460,6 +461,7 @@ class Operation:
                 return run.job
             doubtful = visit.saved.phase == SUBMITTING
             run.idempotency_key = visit.saved.idempotency_key if doubtful else None
+        run.close_hop()  # while it is known which job that was
         run.job, run.submitted_s, run.submit_hint_s = None, None, None
         with run.in_hop("submit", written, leave_open=True) as hop:
             if visit is not None and doubtful:
@@ -552,8 +554,7 @@ class Operation:
         poller, call = begun
         with run.in_hop("poll", call) as hop:
             ready = poll(hop, poller, allow_partial=allow_partial)
-        if self._watch is not None:
-            self._watch.know_results(ready)
+        self._know_results(ready)
         return ready
 
     def _to_poll(
@@ -751,6 +752,8 @@ class Operation:
             if visit.left.is_stale(what):
                 what = self._asked_anew(what)
         results = self._results(what)
+        if isinstance(what, Ready) and run.jobs:
+            run.job = what.job
         if isinstance(what, Ready):
             self._adopt_from(what.job)
         poller = None if run.job is None or not isinstance(what, Ready) else Poller(run)
@@ -813,6 +816,37 @@ class Operation:
         expect(allow_partial, bool, f"operation {self.name!r}: run(allow_partial=)", "True or False")
         job = self.submit(method, url, **as_in_requests)
         return self.download(self.poll(job, allow_partial=allow_partial), to=to)
+
+    def gather(self, jobs: Iterable[Job]) -> Iterator[Ready]:
+        """Wait for several jobs at once, and hand over what each left as it ends.
+
+            jobs = [op.submit("POST", url, json=part) for part in parts]
+            for ready in op.gather(jobs):
+                op.download(ready, to=f"{ready.job.id}.csv")
+
+        All of them share the operation's deadline; each has its own budget and its
+        own poll span. For jobs that shall live and fail by themselves there is `Fleet`.
+
+        Args:
+            jobs: What `submit` returned.
+
+        Raises:
+            TypeError: One of them is no Job.
+            ValueError: The operation has a record, which has room for one job.
+            DeadlineExceeded: While it is iterated: the deadline struck.
+            OperationError: Once all others have ended: of the first that did not end well.
+        """
+        run = self._open_run
+        taken = [
+            expect(job, Job, f"operation {self.name!r}: gather()", "Jobs, as op.submit(…) returns them") for job in jobs
+        ]
+        if run.visit is not None:
+            raise ValueError(f"operation {self.name!r}: a record has room for one job; use Fleet(store=) for many")
+        return gather(run, taken, self._to_poll, self._know_results)
+
+    def _know_results(self, ready: Ready) -> None:
+        if self._watch is not None:
+            self._watch.know_results(ready)
 
     def once(self, name: str, do: Callable[[], T]) -> T:
         """Do a step of a submit that takes several, and not twice under this name.

@@ -107,7 +107,7 @@ class Run:
         *("job", "status_code", "polls", "progress", "idempotency_key", "submitted_s", "submit_hint_s", "job_error"),
         *("ready", "ready_s", "hop", "poller", "last_hop", "ending", "cancelled", "durable", "last_request"),
         *("last_span", "last_span_ns", "started_s", "common", "root", "reserved", "trace_url", "instruments"),
-        *("attempt_log", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
+        *("attempt_log", "jobs", "beside", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
     )
 
     def __init__(
@@ -158,6 +158,10 @@ class Run:
         self.last_request: tuple[str, str] | None = None
         self.last_span: TraceSpan | None = None
         self.last_span_ns = 0
+        self.jobs = 0
+        """How many were gathered; then none of them is the operation's."""
+        self.beside: tuple[Hop, ...] = ()
+        """Hops that are open at once, of gathered jobs."""
         self._segment_told = False
         self._told = _NOTHING_TOLD
         self._shown: dict[tuple[str, int], str] = {}
@@ -509,6 +513,8 @@ class Run:
         if self.hop is not None:
             self.hop.end(at_ns)
             self.hop.span.over()
+            if self.beside:
+                self.beside = tuple(hop for hop in self.beside if hop is not self.hop)
             self.last_span, self.last_span_ns = self.hop.span, self.hop.started_ns
             self.hop = None
 
@@ -601,8 +607,11 @@ class Run:
                     raise self.visit.taken()
                 return
         self.close_hop()
+        for hop in self.beside:
+            hop.end()
         if self.root.copied:
             return  # in a fork; how it came out is told by the process that began it
+        job = None if self.jobs else self.job
         result, failed = _result_of(ending, exception, self.ready)
         if self.cancelled and (isinstance(ending, JobCancelled) or (ending is None and self.ready is None)):
             result, failed = "cancellation", False
@@ -616,8 +625,9 @@ class Run:
                 semconv.OPERATION_ENDED_IN: None if result == "success" else self.last_hop,
                 semconv.OPERATION_POLLS: self.polls,
                 semconv.OPERATION_SEGMENTS: 1 if self.visit is None else self.visit.saved.segments,
-                semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
-                semconv.JOB_STATE: None if self.job is None else self.shown(self.job.state),
+                semconv.JOB_ID: None if job is None else self.shown(job.id),
+                semconv.JOB_STATE: None if job is None else self.shown(job.state),
+                semconv.OPERATION_JOBS: self.jobs or None,
                 semconv.JOB_ERROR_CODE: self.shown(code),
                 semconv.JOB_ERROR_MESSAGE: self.shown(message, limit=256),
                 semconv.JOB_ITEMS_TOTAL: total,
