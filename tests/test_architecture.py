@@ -26,6 +26,7 @@ ORDER = [
         "_deadline",
         "_pacing",
         "_lines",
+        "_crowd",
         "_bars",
         "_events",
     ),

@@ -1,4 +1,4 @@
-"""Progress as bars, on a terminal or in a notebook: a line for the poll, one for the download."""
+"""Progress as bars, on a terminal or in a notebook: a line for the poll, one for the download; of many, one for all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from trihop._crowd import Crowd
 from trihop._lines import duration, printable, size
 
 if TYPE_CHECKING:
     from trihop._events import Event
 
 _SHORTEST_RATE_S = 0.5
+_MOST_IN_ROWS = 8
+_MOST_ENDINGS = 10
 
 
 class _Told(ProgressColumn):
@@ -25,6 +28,8 @@ class _Told(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """State and polls; or bytes, rate and what is left."""
+        if "crowd" in task.fields:
+            return Text(printable(str(task.fields["crowd"])))
         return Text(", ".join(_of_download(task) if task.fields["of_bytes"] else _of_poll(task)))
 
 
@@ -70,12 +75,18 @@ class Board:
         self._console = console
         self._lock = threading.Lock()
         self._rows: dict[str, _Rows] = {}
+        self._crowds: dict[str, Crowd] = {}
+        self._lines: dict[str, TaskID] = {}
+        self._open_ids: set[str] = set()
         self._progress: Progress | None = None
 
     def show(self, event: Event) -> None:
         """Bring the bars up to date."""
         with self._lock:
-            if event.kind in ("finished", "ended"):
+            self._crowds.setdefault(event.operation, Crowd()).take(event)
+            if sum(crowd.seen for crowd in self._crowds.values()) > _MOST_IN_ROWS:
+                self._show_crowd(event)
+            elif event.kind in ("finished", "ended"):
                 self._close(event)
             else:
                 progress = self._open()
@@ -95,6 +106,40 @@ class Board:
             )
             self._progress.start()
         return self._progress
+
+    def _show_crowd(self, event: Event) -> None:
+        """One line for all operations of a name: more rows than a terminal has are none."""
+        progress = self._open()
+        if self._rows:
+            self._open_ids = set(self._rows)
+            for task in list(progress.task_ids):
+                progress.remove_task(task)
+            self._rows.clear()
+        for name, crowd in self._crowds.items():
+            if name not in self._lines:
+                self._lines[name] = progress.add_task(name, total=crowd.seen, crowd=crowd)
+        crowd = self._crowds[event.operation]
+        progress.update(self._lines[event.operation], total=crowd.seen, completed=crowd.over)
+        if event.kind in ("finished", "ended"):
+            self._open_ids.discard(event.operation_id)
+        else:
+            self._open_ids.add(event.operation_id)
+        if event.kind == "ended" and crowd.badly <= _MOST_ENDINGS:
+            self._tell_ending(event)
+        if not self._open_ids:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress = None
+        self._crowds.clear()
+        self._lines.clear()
+
+    def _tell_ending(self, event: Event) -> None:
+        name = event.operation if event.key is None else f"{event.operation} {event.key}"
+        told = f"{name}: ended after {duration(event.elapsed)}: {event.message}"
+        self._console.print(printable(told), markup=False, highlight=False)
 
     @staticmethod
     def _row(progress: Progress, name: str, *, of_bytes: bool) -> TaskID:
@@ -127,12 +172,10 @@ class Board:
                     self._end(progress, row)
                 elif row is not None:
                     progress.stop_task(row)
-        if not self._rows and progress is not None:
-            progress.stop()
-            self._progress = None
+        if not self._rows:
+            self._stop()
         if event.kind == "ended":
-            told = f"{event.operation}: ended after {duration(event.elapsed)}: {event.message}"
-            self._console.print(printable(told), markup=False, highlight=False)
+            self._tell_ending(event)
 
 
 _boards: list[Board] = []
