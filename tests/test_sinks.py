@@ -96,11 +96,41 @@ def test_two_at_a_time_have_a_part_each(tmp_path):
     first.write(b"first")
     second.write(b"second")
     assert first.path != second.path
-    assert {stat.S_IMODE(part.path.stat().st_mode) for part in (first, second)} == {0o600}
+    assert stat.S_IMODE(first.path.stat().st_mode) == 0o600
     second.commit()
+    assert (tmp_path / "rows.csv").read_bytes() == b"second"
+    assert stat.S_IMODE((tmp_path / "rows.csv").stat().st_mode) == 0o600
     first.commit()
 
     assert (names(tmp_path), (tmp_path / "rows.csv").read_bytes()) == (["rows.csv"], b"first")
+
+
+def test_what_nobody_goes_on_with_is_in_no_folder(begun, tmp_path):
+    """A process that is killed while it works on such a part leaves nothing."""
+    taken = PartFile(tmp_path / "rows.csv", "one")
+    before = names(tmp_path)
+    part = PartFile(tmp_path / "rows.csv", "one")
+    part.write(b"of no use to anybody else")
+
+    assert names(tmp_path) == before
+    part.abort()
+    taken.abort()
+
+
+@pytest.mark.parametrize("lacking", ["flag", "folder"])
+def test_where_every_file_has_a_name_a_part_has_one(tmp_path, monkeypatch, lacking):
+    """A system without files that have none, or without the folder that names them then."""
+    if lacking == "flag":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    else:
+        monkeypatch.setattr("trihop._part_file._OPEN_FILE", "/nowhere/%d")
+    first, second = (PartFile(tmp_path / "rows.csv", "one") for _ in range(2))
+    second.write(b"second")
+
+    assert second.path.read_bytes() == b"second"
+    second.commit()
+    first.abort()
+    assert (names(tmp_path), (tmp_path / "rows.csv").read_bytes()) == (["rows.csv"], b"second")
 
 
 def test_a_part_that_was_renamed_while_it_was_waited_for_is_not_written_to(tmp_path, monkeypatch):

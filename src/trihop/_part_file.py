@@ -24,6 +24,7 @@ _LOCKS = importlib.util.find_spec("fcntl") is not None
 _VERSION = 1
 _READ_BYTES = 1024 * 1024
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_OPEN_FILE = "/proc/self/fd/%d"
 
 
 class PartFile(Sink):
@@ -32,8 +33,9 @@ class PartFile(Sink):
     Its name follows from the target's, so that a later process finds it again; a
     note beside it says what the bytes are of. One process at a time holds it, by a
     lock that ends with the process. A second one, or one that finds something
-    there that is not its own, works on a part of another name. A link at the
-    target is replaced and never followed.
+    there that is not its own, works on a part that nobody goes on with: without a
+    name until it is whole, where the system can. A link at the target is replaced
+    and never followed.
 
     Args:
         target: The file that is to be.
@@ -52,9 +54,10 @@ class PartFile(Sink):
             descriptor = _own(target.with_name(name))
             self.shared = descriptor is not None
             """A later process would find it."""
+            self._nameless = False
             if descriptor is None:
                 name = f".{cut(target.name)}.{secrets.token_hex(8)}.part"
-                descriptor = os.open(target.with_name(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600)
+                descriptor, self._nameless = _own_alone(target.with_name(name))
         self.path = target.with_name(name)
         self._note = target.with_name(name + ".json")
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
@@ -130,6 +133,8 @@ class PartFile(Sink):
         """Sync the file, rename it, sync the folder."""
         with self._told():
             os.fsync(self._file.fileno())
+            if self._nameless:  # a folder's descriptor is named, and not looked at, or the link would be one to a link
+                os.link(_OPEN_FILE % self._file.fileno(), self.path, src_dir_fd=self._file.fileno())
             self._let_go_first()
             os.replace(self.path, self.target)
         self._close()
@@ -211,6 +216,14 @@ def _is_ours(found: os.stat_result) -> bool:
         and found.st_nlink == 1
         and not found.st_mode & 0o077
     )
+
+
+def _own_alone(path: Path) -> tuple[int, bool]:
+    """A file that no other process goes on with; and whether it has no name yet, so that a kill leaves nothing."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir(os.path.dirname(_OPEN_FILE)):
+        with contextlib.suppress(OSError):  # not every file system has them
+            return os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o600), True
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, 0o600), False
 
 
 def _noted(path: Path) -> Kept | None:
