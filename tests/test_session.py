@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.cookiejar import DefaultCookiePolicy
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -714,3 +716,31 @@ def test_a_token_set_after_the_submit_signs_what_follows(server, session, clock)
         session.auth = ("me", "pw")
         op.poll(job)
     assert [call.headers.get("Authorization") for call in polls(server)] == ["Basic bWU6cHc="] * 2
+
+
+@pytest.mark.parametrize("environment", [{}, {"REQUESTS_CA_BUNDLE": "/a.pem"}, {"CURL_CA_BUNDLE": "/b.pem"}])
+@pytest.mark.parametrize(
+    "network", [{}, {"HTTPS_PROXY": "http://p.test"}, {"ALL_PROXY": "http://q.test"}, {"No_Proxy": "*"}]
+)
+@pytest.mark.parametrize("trust_env", [True, False])
+def test_the_environment_says_what_it_says_to_requests(
+    monkeypatch, environment: dict[str, str], network: dict[str, str], trust_env: bool
+) -> None:
+    """Proxies, certificates and what the session and the submit say of them come out as in `Session.request`."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.endswith("CA_BUNDLE"):
+            monkeypatch.delenv(name)
+    for name, value in {**environment, **network}.items():
+        monkeypatch.setenv(name, value)
+    url = "https://api.test/jobs"
+    with requests.Session() as session:
+        session.trust_env = trust_env
+        for own, verify, cert, proxies in product(
+            (True, False, "/own.pem"),
+            (None, True, False, "/given.pem"),
+            (None, "/c.pem"),
+            (None, {"https": "http://r.test"}),
+        ):
+            session.verify, session.cert = own, "/session.pem"
+            expected = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
+            assert Preparing(session, Trusted())._merged(url, proxies, verify, cert) == expected

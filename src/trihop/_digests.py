@@ -112,6 +112,8 @@ def _structured(value: str) -> dict[str, str]:
 
 
 def _put(found: dict[str, str], name: str, value: str) -> None:
+    if not value:
+        return
     name = _HASHES.get(name, name)
     try:
         digest = base64.b64decode(value, validate=True)

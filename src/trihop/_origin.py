@@ -47,6 +47,13 @@ def origin_of(url: str) -> Origin:
 @lru_cache(maxsize=1024)
 def _parsed(url: str) -> Origin:
     """Kept, as each request asks several times and a poll asks the same for hours."""
+    end = _AUTHORITY_ENDS.search(url, url.find("://") + len("://"))
+    return _of_authority(url if end is None else url[: end.start()])
+
+
+@lru_cache(maxsize=256)
+def _of_authority(url: str) -> Origin:
+    """Of a URL without its path; each job has another path."""
     if _is_ambiguous(url):
         raise ValueError(_NOT_ONE)
     try:

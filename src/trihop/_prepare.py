@@ -319,14 +319,22 @@ class Preparing:
         given = (options.get("proxies"), options.get("verify"), cert)
         asked = (origin_of(url), *given, dict(session.proxies), session.verify, session.cert, session.trust_env)
         if self._settled is None or self._settled[0] != asked:
-            proxies, verify, _ = given
-            if session.trust_env and _environment_knows_no_proxy():
-                session = _deaf(session)
-                if verify is None or verify is True:
-                    verify = _certificates() or verify
-            found = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
-            self._settled = (asked, dict(found))
+            self._settled = (asked, self._merged(url, *given))
         return dict(self._settled[1])
+
+    def _merged(self, url: str, proxies: Any, verify: Any, cert: Any) -> dict[str, Any]:
+        session = self.session
+        if proxies or session.proxies or (session.trust_env and not _environment_knows_no_proxy()):
+            return dict(session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert))
+        # What comes of it where there are no proxies at all.
+        if session.trust_env and (verify is None or verify is True):
+            verify = _certificates() or verify
+        return {
+            "proxies": {},
+            "stream": True,
+            "verify": session.verify if verify is None else verify,
+            "cert": session.cert if cert is None else cert,
+        }
 
     def _made_from(self, options: dict[str, Any]) -> tuple[Any, ...] | None:
         """What a prepared request depends on; None where it must be prepared each time."""
@@ -381,13 +389,6 @@ def _stranger(session: requests.Session) -> requests.Session:
     clone = object.__new__(type(session))
     vars(clone).update(vars(session))
     clone.cookies = RequestsCookieJar()
-    return clone
-
-
-def _deaf(session: requests.Session) -> requests.Session:
-    """The session as it would be without an environment."""
-    clone = object.__new__(type(session))
-    vars(clone).update(vars(session), trust_env=False)
     return clone
 
 
