@@ -6,16 +6,19 @@ import itertools
 import math
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from acceptance.crowd.jobs import PAUSES_S, RESULT, Jobs
 from durable.kills import spans_of
 from trihop import SQLStore
-from trihop.stores import Fenced
+from trihop.stores import Claim, Fenced, Taken
+
+T = TypeVar("T")
 
 POLLS = len(PAUSES_S) + 1
 _PAUSE = threading.Event()
@@ -39,6 +42,7 @@ class Crowd:
     excused: set[str] = field(default_factory=set)
     """Ended, and no root written yet, when a process was killed: it may have been about to."""
     duplicates: int = 0
+    begun_again: int = 0
     fenced: list[str] = field(default_factory=list)
 
     def open(self) -> list[str]:
@@ -63,33 +67,48 @@ class Crowd:
 
     def come_back_late(self, key: str) -> None:
         """Claim an operation, stall until somebody else has taken over, and write with the stale token."""
-        for _ in range(3000):
-            stored = self.store.get(key)
-            if stored is not None and stored.ended:
-                return
-            if stored is not None and stored.holder is None and stored.record["phase"] == "submitted":
-                stale = self.store.claim(key, holder="a machine that stalls", lease_s=0.2)
-                break
-            _PAUSE.wait(0.02)
-        assert stale is not None
-        for _ in range(3000):
-            now = self.store.get(key)
-            assert now is not None
-            if now.token != stale.token and now.holder is None:
-                break
-            _PAUSE.wait(0.02)
+        stale = self._until(lambda: self._claimed(key))
+        self._until(lambda: self._replaced(stale))
         try:
             self.store.save(stale, {**stale.record, "state": "stale"}, ended=True, due_in_s=math.inf, release=True)
         except Fenced:
             self.fenced.append(key)
 
-    def wait(self, seconds: float, meanwhile: Callable[[], None]) -> None:
-        """Until all have their ending, or that long."""
-        for _ in range(round(seconds / 0.5)):
+    def _claimed(self, key: str) -> Claim | None:
+        stored = self.store.get(key)
+        if stored is None or stored.record["phase"] != "submitted":
+            return None
+        try:
+            return self.store.claim(key, holder="a machine that stalls", lease_s=0.2)
+        except Taken:
+            return None
+
+    def _replaced(self, stale: Claim) -> bool:
+        stored = self.store.get(stale.key)
+        return stored is not None and stored.token != stale.token and stored.holder is None
+
+    def _until(self, found: Callable[[], T]) -> T:
+        for _ in range(3000):
+            if result := found():
+                return result
+            _PAUSE.wait(0.02)
+        raise TimeoutError("a minute has passed")
+
+    def wait(self, seconds: float, meanwhile: Callable[[], None], start: Callable[[str], Any]) -> None:
+        """Until all have their ending, or that long; those without a record are begun again after a while.
+
+        Redis has handed a message out before the worker has noted that it is at it: who
+        is killed in between has lost it. Nothing was sent then, and a block may come twice.
+        """
+        for number in range(round(seconds / 0.5)):
             if not self.open():
                 return
             meanwhile()
             _PAUSE.wait(0.5)
+            if number % 20 == 19:
+                for key in set(self.keys) - {stored.key for stored in self.store.list(limit=10_000)}:
+                    start(key)
+                    self.begun_again += 1
 
     # ---- what came of it
 
@@ -138,9 +157,11 @@ def orphans(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [span for span in spans if span["parent"] and span["parent"] not in there]
 
 
-def in_threads(*tasks: Callable[[], Any]) -> ThreadPoolExecutor:
-    """Begin them, each in a thread of its own."""
-    pool = ThreadPoolExecutor(len(tasks))
-    for task in tasks:
-        pool.submit(task)
-    return pool
+@contextmanager
+def in_threads(*tasks: Callable[[], Any]) -> Iterator[None]:
+    """Do them beside the block, each in a thread of its own; what goes wrong in one is raised at the block's end."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        begun = [pool.submit(task) for task in tasks]
+        yield
+        for one in begun:
+            one.result()
