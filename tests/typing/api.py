@@ -29,6 +29,7 @@ from trihop import (
     Event,
     Expired,
     Failed,
+    Fleet,
     Gone,
     Job,
     JobFailed,
@@ -38,6 +39,7 @@ from trihop import (
     MemoryStore,
     Operation,
     OperationError,
+    Outcome,
     OutcomeAmbiguous,
     Pacing,
     Partial,
@@ -93,6 +95,29 @@ def outliving(session: requests.Session, store: Store, to: Path) -> None:
     SQLStore("sqlite:///jobs.db", lease=30)
     operation("export", deadline=60, key="k", store="sqlite:///jobs.db")  # type: ignore[arg-type]
     wake("sqlite:///jobs.db", key="k")  # type: ignore[arg-type]
+
+
+def many(session: requests.Session, url: str, store: Store, to: Path) -> None:
+    """A fleet, and several jobs of one operation."""
+
+    def submit(op: Operation) -> Job:
+        return op.submit("POST", url, auth=("me", "secret"))
+
+    with Fleet(session=session, store=store, workers=4, in_flight=100, per_origin=2, on_event=show) as fleet:
+        assert_type(fleet, Fleet)
+        assert_type(fleet.start("export", Call("POST", url), deadline=dt.timedelta(hours=1), key="k", to=to), str)
+        fleet.start("export", submit, deadline=None, key="l", provider=generic.ACCEPTED)
+        fleet.start("export", lambda op: None, deadline=60)  # type: ignore[arg-type, return-value]
+        fleet.start("export", Call("POST", url))  # type: ignore[call-arg]
+        assert_type(fleet.cancel("k"), None)
+        for outcome in fleet.outcomes():
+            assert_type(outcome, Outcome)
+            assert_type(outcome.key, str)
+            assert_type(outcome.error, Exception | None)
+            assert_type(outcome.download, Download | None)
+    with operation("export", deadline=60, session=session) as op:
+        assert_type(op.gather([op.submit("POST", url)]), Iterator[Ready])
+        op.gather([url])  # type: ignore[list-item]
 
 
 def asking(session: requests.Session, url: str, to: Path, file: IO[bytes]) -> None:
