@@ -30,7 +30,7 @@ class Resuming:
 
     Args:
         deadline_given: Whether the caller gave a deadline, which then counts instead of the stored one.
-        claim: Ours already, as an engine's.
+        claim: Ours already, as an engine's; the operation's clock has been put right by it.
         step: Whether it is one step of an engine.
     """
 
@@ -69,7 +69,8 @@ def visit_of(
     except BaseException:
         store.release(found)
         raise
-    clock = _as_the_store_has_it(operation._clock, found)
+    given = resuming is not None and resuming.claim is not None
+    clock = operation._clock if given else by_the_store(operation._clock, found)
     now_ns = clock.time_ns()
     if clock is not operation._clock:
         blank = _beginning(operation, key, deadline, now_ns)
@@ -105,8 +106,11 @@ def _beginning(operation: Operation, key: str, deadline: Deadline, now_ns: int) 
     )
 
 
-def _as_the_store_has_it(clock: Clock, claim: Claim) -> Clock:
-    """The clock; where it is plainly wrong, put right: deadlines and pauses go on from machine to machine."""
+def by_the_store(clock: Clock, claim: Claim) -> Clock:
+    """The clock as it stands just after a claim; where it is plainly wrong by the store's, put right.
+
+    Deadlines and pauses go on from machine to machine.
+    """
     behind_s = 0.0 if claim.at is None else claim.at - clock.time_ns() / 1e9
     return clock if abs(behind_s) <= _IN_STEP_S else CorrectedClock(clock, behind_s)
 

@@ -22,7 +22,7 @@ from trihop._claims import claim, no_record, read
 from trihop._clock import Clock
 from trihop._deadline import DeadlineSpec
 from trihop._durable import Visit
-from trihop._enter import Resuming
+from trihop._enter import Resuming, by_the_store
 from trihop._errors import OperationTaken, TrihopError
 from trihop._events import Event
 from trihop._holder import new_holder
@@ -212,6 +212,7 @@ class Worker:
 
     def _take(self, claim: Claim) -> float | None:
         """One step under a claim, which is given back whatever comes of it."""
+        clock = by_the_store(self._clock, claim)
         try:
             saved = read(claim.key, claim.record, self.store)
             provider = self._providers.get(saved.provider)
@@ -232,7 +233,7 @@ class Worker:
             provider=provider,
             deadline=saved.deadline_s,
             on_event=self._on_event,
-            clock=self._clock,
+            clock=clock,
             how=Resuming(claim=claim, step=True),
         )
         visit = None

@@ -451,6 +451,23 @@ def test_a_worker_whose_clock_is_wrong_changes_nothing(submit, worker, server, s
     assert (root.end_time - root.start_time) / 1e9 == pytest.approx(42, abs=3)
 
 
+def test_a_session_that_takes_its_time_is_no_wrong_clock(submit, server, shelf, session, clock, spans):
+    """What is compared is the moment of the claim; signing in may come after it."""
+
+    def sign_in(provider):
+        clock.advance(10)
+        return session
+
+    submit()
+    server.script({"state": "done"})
+    worker = Worker(shelf, session=sign_in, finish=lambda op, ready: None, providers=[JOBS], clock=clock)
+    worker.step()
+    worker.step()
+
+    [root] = spans.roots
+    assert root.end_time == clock.time_ns()
+
+
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_block_whose_clock_is_wrong_gives_its_deadline_to_others(nightly, server, shelf, session, clock, hours):
     """A deadline of half an hour is half an hour wherever the next step is taken."""
