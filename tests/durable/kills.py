@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from trihop._clock import SystemClock
+
 RESULT = bytes(range(256)) * 800
 WRITES = 5
 """How often the victim writes its record: intent, admission, a state, the job's end, the ending."""
@@ -23,6 +25,7 @@ SERVER = ("post", "made", "answered", "poll:1", "poll:3", "file")
 _TESTS = Path(__file__).resolve().parents[1]
 _LONGEST_S = 60
 _PAUSE = threading.Event()
+monotonic = SystemClock().monotonic
 
 
 @dataclass
@@ -36,6 +39,10 @@ class Jobs:
     fatal: str | None = None
     victim: int | None = None
     url: str = ""
+    answering: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.answering.set()
 
     def at(self, event: str) -> None:
         """Something happens; the client may not live to see it."""
@@ -79,6 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         jobs: Jobs = self.server.jobs
         key = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["key"]
         jobs.at("post")
+        jobs.answering.wait(_LONGEST_S)
         _PAUSE.wait(0.02)
         job = jobs.make(key, self.headers.get("Idempotency-Key"))
         jobs.at("made")
@@ -211,13 +219,19 @@ def run_both(jobs: Jobs, folder: Path, key: str) -> tuple[list[int], list[str]]:
         for process in both:
             assert process.stdout is not None
             process.stdout.readline()
+        jobs.answering.clear()  # whoever works does so for as long as the other is there
         for process in both:
             assert process.stdin is not None
             process.stdin.write("\n")
             process.stdin.flush()
+        until_s = monotonic() + _LONGEST_S
+        while all(process.poll() is None for process in both) and monotonic() < until_s:
+            _PAUSE.wait(0.01)
+        jobs.answering.set()
         said = [process.communicate(timeout=_LONGEST_S)[0] for process in both]
         return [process.returncode for process in both], said
     finally:
+        jobs.answering.set()
         for process in both:
             process.kill()
             process.wait()
