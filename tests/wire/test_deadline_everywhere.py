@@ -32,7 +32,7 @@ from trihop.testing import (
 session = sockets.session
 
 CLOCK = SystemClock()
-DEADLINE_S = 0.2
+DEADLINE_S = 0.3
 QUICK = replace(generic.ACCEPTED, pacing=Pacing(first=0.01, cap=0.02, floor=0.01))
 ROWS = Reply(200, content=b"a,b\n" * 50, headers={"Content-Type": "text/csv"})
 PACKED = Reply(200, content=gzip.compress(bytes(range(256))), headers={"Content-Encoding": "gzip"})
