@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
 _CANCEL_WITHIN_S = 10.0
 _INTERRUPTED_WITHIN_S = 5.0
 
@@ -108,7 +109,7 @@ class Operation:
         self._deadline_given = deadline
         self._session_given = session
         self._on_event = on_event
-        self._attributes = dict(attributes or {})
+        self._attributes = dict(attributes) if attributes else _NO_ATTRIBUTES
         self._origins = (*provider.origins, *origins)
         self._propagate = propagate
         self._on_interrupt = on_interrupt

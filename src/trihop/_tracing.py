@@ -33,6 +33,7 @@ T = TypeVar("T")
 log = logging.getLogger("trihop")
 _faults_told: set[str] = set()
 
+_NO_HEADERS: dict[str, str] = {}
 INTERNAL, CLIENT = SpanKind.INTERNAL, SpanKind.CLIENT
 
 
@@ -208,8 +209,9 @@ class TraceSpan:
     def headers(self) -> dict[str, str]:
         """What carries this span to the server; never baggage, whatever header a propagator keeps it in."""
         if self._headers is None:
-            self._headers = {}
-            quietly(_inject, self._headers, trace.set_span_in_context(self.span, otel_context.Context()))
+            found: dict[str, str] = {}
+            quietly(_inject, found, trace.set_span_in_context(self.span, otel_context.Context()))
+            self._headers = found or _NO_HEADERS
         return dict(self._headers)
 
 
@@ -279,7 +281,8 @@ def _start(
         return TraceSpan(span, kept=tracer is not None)
     # Without a span of ours, what is around us is passed on; the tracer of an older API without an SDK does not do so.
     around = quietly(lambda: trace.get_current_span(context).get_span_context())
-    return TraceSpan(trace.NonRecordingSpan(trace.INVALID_SPAN_CONTEXT if around is None else around), missing=True)
+    nobody = around is None or not around.is_valid
+    return TraceSpan(trace.INVALID_SPAN if nobody else trace.NonRecordingSpan(around), missing=True)
 
 
 def _encodable(value: T) -> T:

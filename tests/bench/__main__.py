@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.bench import download, durable, imports, many_polls, middleware, triangle
+from tests.bench import download, durable, fleet, imports, many_polls, middleware, triangle
 
 # Not what is to be reached, which each line shows.
 AT_MOST = {
@@ -22,6 +22,8 @@ AT_MOST = {
     "triangle, traced / instrumentation-requests + root": 1.15,
     "request outside an operation / bare": 1.10,
     "loop of 300 polls, overhead / that of otel's": 0.90,
+    "memory of a job, no SDK, in kB": 6,
+    "memory of a job with open spans, in kB": 16,
     "10,000 polls: bytes of their span": 16_384,
     "10,000 polls: growth of memory after the first 1,000": 131_072,
 }
@@ -38,6 +40,7 @@ def main() -> int:
     found = {"import trihop / import requests": imports.report()}
     for report in (triangle.report, middleware.report, many_polls.report, download.report, durable.report):
         found |= alone(report)
+    found |= alone(fleet.report) | alone(fleet.traced)
     beyond = {title: limit for title, limit in AT_MOST.items() if found[title] > limit}
     for title, limit in beyond.items():
         print(f"too much: {title} is {found[title]:g}, at most {limit:g}")
