@@ -59,8 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
     def handle(self) -> None:
         try:
             super().handle()
-        except OSError:
-            self.close_connection = True  # the client was killed
+        except (OSError, ValueError):
+            self.close_connection = True  # the client was killed, perhaps in the midst of what it sent
 
     def _answer(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
