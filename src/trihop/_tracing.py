@@ -281,8 +281,9 @@ def _start(
         return TraceSpan(span, kept=tracer is not None)
     # Without a span of ours, what is around us is passed on; the tracer of an older API without an SDK does not do so.
     around = quietly(lambda: trace.get_current_span(context).get_span_context())
-    nobody = around is None or not around.is_valid
-    return TraceSpan(trace.INVALID_SPAN if nobody else trace.NonRecordingSpan(around), missing=True)
+    if around is None or not around.is_valid:
+        return TraceSpan(trace.INVALID_SPAN, missing=True)
+    return TraceSpan(trace.NonRecordingSpan(around), missing=True)
 
 
 def _encodable(value: T) -> T:
