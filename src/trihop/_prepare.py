@@ -13,6 +13,7 @@ import re
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote, urlencode
 
@@ -350,7 +351,7 @@ class Preparing:
             auth,
             _frozen(session.params),
             dict(session.proxies),
-            {event: list(hooks) for event, hooks in session.hooks.items()},
+            tuple(map(tuple, session.hooks.values())),
             session.verify,
             session.cert,
             session.trust_env,
@@ -372,9 +373,7 @@ def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
 _OVERRIDABLE = frozenset({"request", "prepare_request", "merge_environment_settings"})
 
 
-def _ways(kind: type[requests.Session]) -> tuple[Any, ...]:
-    return kind.request, kind.prepare_request, kind.merge_environment_settings
-
+_ways = attrgetter(*sorted(_OVERRIDABLE))
 
 # As they were when we came: who replaces one later, on the class itself, is asked as well.
 _AS_REQUESTS_HAS_THEM = _ways(requests.Session)

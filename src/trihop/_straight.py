@@ -9,6 +9,9 @@ requests-mock, betamax), is asked as ever.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from functools import cached_property
+from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -97,37 +100,52 @@ class Lane(HTTPAdapter):
         return request.path_url
 
     def build_response(self, request: requests.PreparedRequest, answer: Any) -> requests.Response:
-        """As far as the engine reads it: cookies only where there are some, and no guess at an encoding."""
-        response = requests.Response()
-        response.status_code = answer.status
+        """As far as the engine reads it."""
+        return Answer(self.adapter, request, answer)
+
+
+class Answer(requests.Response):
+    """A response as far as the engine reads it: a cookie jar for who looks into it, and no guess at an encoding."""
+
+    def __init__(self, adapter: HTTPAdapter, request: requests.PreparedRequest, answer: Any) -> None:
+        self._content = self._content_consumed = False
+        self._next = self.encoding = None
+        self.history = []
+        self.elapsed = _NO_TIME
+        self.status_code = answer.status
         headers: CaseInsensitiveDict[str] = CaseInsensitiveDict()
-        response.headers = headers
+        self.headers = headers
         for name, value in answer.headers.itermerged():
             headers[name] = value
-        response.raw, response.reason, response.url = answer, answer.reason, request.url or ""
-        response.request, response.connection = request, self.adapter
-        if "Set-Cookie" in headers:
-            requests.cookies.extract_cookies_to_jar(response.cookies, request, answer)  # type: ignore[no-untyped-call]
-        return response
+        self.raw, self.reason, self.url = answer, answer.reason, request.url or ""
+        self.request, self.connection = request, adapter
+
+    @cached_property
+    def cookies(self) -> RequestsCookieJar:  # type: ignore[override]
+        """What the answer sets."""
+        jar = RequestsCookieJar()
+        requests.cookies.extract_cookies_to_jar(jar, self.request, self.raw)  # type: ignore[no-untyped-call]
+        return jar
 
 
+_NO_TIME = timedelta(0)
 _AFTER_SCHEME = len("https://")
-_LANED = ("get_connection_with_tls_context", "request_url", "build_response")
-
-
-def _laned() -> tuple[Any, ...]:
-    return tuple(getattr(HTTPAdapter, name, None) for name in _LANED)
-
+_LANED = [
+    name
+    for name in ("get_connection_with_tls_context", "request_url", "build_response")
+    if hasattr(HTTPAdapter, name)  # the first of them from requests 2.32.2 on
+]
+_laned = attrgetter(*_LANED)
 
 # As they were when we came: who replaces one later, on the class itself, is asked as well.
-_AS_REQUESTS_HAS_THEM = _laned()
+_AS_REQUESTS_HAS_THEM = _laned(HTTPAdapter)
 
 
 def _is_plain_adapter(adapter: BaseAdapter) -> TypeGuard[HTTPAdapter]:
     """Whether what a lane does otherwise is requests' own, and nobody else's."""
-    return (
-        type(adapter) is HTTPAdapter and vars(adapter).keys().isdisjoint(_LANED) and _laned() == _AS_REQUESTS_HAS_THEM
-    )
+    if type(adapter) is not HTTPAdapter or _laned(HTTPAdapter) != _AS_REQUESTS_HAS_THEM:
+        return False
+    return vars(adapter).keys().isdisjoint(_LANED)
 
 
 def _is_plain(session: requests.Session) -> bool:
