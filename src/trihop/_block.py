@@ -502,6 +502,7 @@ class Operation:
         """
         submit = visit.saved.submit
         assert submit is not None
+        assert self.key is not None
         if submit["keyed"] or retry is not None:
             return None
         if call.method.upper() == "PUT":

@@ -108,7 +108,7 @@ class Answer(requests.Response):
     """A response as far as the engine reads it: a cookie jar for who looks into it, and no guess at an encoding."""
 
     def __init__(self, adapter: HTTPAdapter, request: requests.PreparedRequest, answer: Any) -> None:
-        self._content = False
+        self._content = False  # type: ignore[assignment]
         self._content_consumed = False
         self._next = self.encoding = None
         self.history = []
