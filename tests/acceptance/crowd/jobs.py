@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,15 +34,18 @@ class Jobs:
     fatal: dict[tuple[str, str], bool] = field(default_factory=dict)
     """(key, event) at which the client is killed, once; the value tells whether it was."""
     url: str = ""
+    before_a_kill: Callable[[], None] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def kills(self, event: str, key: str, client: str | None) -> bool:
-        """Kill the client, if it is to die here."""
+        """Stop the client where it is, look around, and kill it, if it is to die here."""
         with self.lock:
             if self.fatal.get((key, event)) is not False or client is None:
                 return False
             self.fatal[key, event] = True
         try:
+            os.kill(int(client), signal.SIGSTOP)  # another thread of it may be at the end of an operation
+            self.before_a_kill()
             os.kill(int(client), signal.SIGKILL)
         except ProcessLookupError:
             return False

@@ -43,6 +43,7 @@ def run(
         for number, key in enumerate(chance.sample(keys, _TIMES_EACH * len(EVENTS))):
             jobs.fatal[key, EVENTS[number % len(EVENTS)]] = False
         crowd = Crowd(jobs, SQLStore(store), folder, keys)
+        jobs.before_a_kill = crowd.look_before_a_kill
         all_given = {**given, "api": jobs.url, "store": store, "folder": str(folder)}
         over = threading.Event()
         begun_s = clock.monotonic()
