@@ -47,3 +47,19 @@ def test_a_store_that_cannot_be_read_tells_nothing(clock):
         worker.run()
 
         assert overdue(meter) == []
+
+
+def test_whoever_offers_tells_as_well(server, clock):
+    """The dispatcher of an engine, which calls no `run()`; however often it offers, each operation counts once."""
+    store = MemoryStore(clock=clock)
+    server.script(accepted())
+    with operation("export", deadline=60, key="a", store=store, clock=clock) as op:
+        op.submit("POST", server.url + "jobs")
+    clock.advance(100)
+
+    with metering() as meter, requests.Session() as session:
+        worker = Worker(store, session=session, finish=lambda op, ready: None, clock=clock)
+        for _ in range(3):
+            worker.offer()
+
+        assert overdue(meter) == [("export", 1)]
