@@ -53,6 +53,8 @@ ORDER = [
         "_enter",
     ),
     *(
+        "_words",
+        "_hop",
         "_run",
         "_poll",
         "_gather",
@@ -68,7 +70,7 @@ ORDER = [
         "_middleware",
         "_instrumentor",
     ),
-    *("_hop_arguments", "_hop", "_block"),
+    *("_hop_arguments", "_by_hand", "_block"),
     *("providers", "_operation", "_resume", "_worker", "engines", "_fleet_job", "_crew", "_fleet"),
     *("testing", "viewer", "demo", "cli"),
 ]

@@ -17,6 +17,7 @@ import requests
 
 from trihop import _middleware as middleware
 from trihop._arguments import expect, expect_callable, expect_seconds
+from trihop._by_hand import HopByHand, Steps
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
 from trihop._download import Download
@@ -36,7 +37,7 @@ from trihop._fetch import Fetch, Terms
 from trihop._folder import fetch_into, nothing
 from trihop._forks import in_the_child
 from trihop._gather import gather
-from trihop._hop import HopByHand, Steps
+from trihop._hop import Hop
 from trihop._hop_arguments import check_download, check_poll, check_submit
 from trihop._lines import command_line
 from trihop._origin import Trusted, origin_of
@@ -46,7 +47,7 @@ from trihop._prepare import AsInRequests
 from trihop._provider import Provider
 from trihop._record import OperationRecord
 from trihop._redact import is_signed
-from trihop._run import Hop, Run
+from trihop._run import Run
 from trihop._saved import BEGUN, READY, SUBMITTED, SUBMITTING
 from trihop._session import Courier, Timeout
 from trihop._submit import adopted, submit

@@ -14,6 +14,7 @@ from trihop._clock import utc
 from trihop._digests import Digest
 from trihop._download import Download
 from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, StatusUnavailable, SurfaceError
+from trihop._hop import Hop
 from trihop._hops import said, shown, try_later
 from trihop._links import expires_at, unsent_headers, without_signature
 from trihop._network import BROKEN
@@ -24,7 +25,6 @@ from trihop._poll import Poller, settle
 from trihop._prepare import harmless
 from trihop._ranges import Representation
 from trihop._redact import is_signed
-from trihop._run import Hop
 from trihop._session import Sent, Timeout
 from trihop._sinks import Sink
 from trihop._surface import DownloadSurface

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from trihop._download import Download
 from trihop._fetch import Fetch, Terms
+from trihop._hop import Hop
 from trihop._part_file import cut
 from trihop._poll import Poller
-from trihop._run import Hop
 from trihop._values import Result
 
 _NOTHING = Download("result", None, 0, _memory=b"")

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from trihop._errors import DeadlineExceeded, TrihopError
+from trihop._hop import Hop
 from trihop._pacing import Pause
 from trihop._poll import Poller, settle
-from trihop._run import Hop, Run
+from trihop._run import Run
 from trihop._schedule import spread
 from trihop._values import Call, Job, Ready
 from trihop._verdicts import Ending

@@ -1,103 +1,44 @@
-"""A hop named by hand, around requests that the caller's own loop sends."""
+"""One hop while it lasts: its span, and its attempts folded into it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, NamedTuple
-from weakref import ref
-
-import requests
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trihop import _semconv as semconv
-from trihop._arguments import expect
-from trihop._poll import Poller, settle
-from trihop._run import Hop, Run
-from trihop._session import Sent
-from trihop._values import Job, Ready, Reply
-from trihop._verdicts import Ending
+from trihop._errors import DeadlineExceeded
+from trihop._fold import Attempt, Fold, encoded_size
+from trihop._lines import seconds_as
+from trihop._prepare import AsInRequests
+from trihop._session import Sent, Timeout
+from trihop._tracing import CLIENT, INTERNAL, TraceSpan, quietly
+from trihop._values import Call, Job
+from trihop._words import error_type_of, first_words, http_attributes
 
-_MOST_UNJUDGED = 8
+if TYPE_CHECKING:
+    from weakref import ref
+
+    import requests
+
+    from trihop._run import Run
+
+_NO_ATTRIBUTES: dict[str, Any] = {}
+_TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
+_POLLS_WITH_TRACEPARENT = 8
+
+# What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
+_FRAME_BYTES = 1_000
+
+_PHASES = {
+    "connect": "connecting",
+    "tls": "in the TLS handshake",
+    "headers": "before its reply",
+    "body": "in the body of its reply",
+}
 
 
-class _Unjudged(NamedTuple):
-    """A poll of the caller's that may be handed to `wait` yet."""
-
-    sent: Sent
-    error_type: str | None
-    state: str | None
-    response: ref[requests.Response] | None
-
-
-class Steps:
-    """Makes an attempt of a hop of each request that the caller's own code sends while it is open."""
-
-    def take(self, hop: Hop, sent: Sent, error_type: str | None, *_: object) -> None:
-        """Fold it in."""
-        hop.came(sent)
-        hop.attempt(sent, error_type=error_type, measured=False)
-
-    def settle(self, hop: Hop) -> None:
-        """There is nothing left to fold in."""
-
-
-class HopByHand:
-    """`with op.hop("poll", surface=…) as hop:` and in it `hop.wait(response)`."""
-
-    def __init__(self, run: Run, name: str, surface: Any) -> None:
-        self._run = run
-        self.name = name
-        self._poller = Poller(run, surface=surface) if name == "poll" else None
-        self._hop: Hop | None = None
-        self._before: Sent | None = None
-        self._unjudged: list[_Unjudged] = []
-
-    def __enter__(self) -> HopByHand:
-        self._run.check_deadline()
-        self._block = self._run.in_hop(self.name, None, taker=self)
-        self._hop = self._block.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._hop = None
-        self._block.__exit__(kind, exception, trace)
-
-    def wait(self, response: requests.Response) -> Ready | None:
-        """Judge the answer to a poll of your own, and wait until the next one is due.
-
-        Returns:
-            What the job left once it is over; None to ask again.
-
-        Raises:
-            As `Operation.poll`.
-            RuntimeError: The hop is not a poll, or not open.
-            TypeError: It is no response.
-        """
-        run, hop, poller = self._run, self._hop, self._poller
-        if poller is None or hop is None:
-            raise RuntimeError("hop.wait() is for an open poll hop: with op.hop('poll') as hop: … hop.wait(response)")
-        expect(response, requests.Response, "hop.wait(response)", "the requests.Response of a poll of yours")
-        preparing = run.courier.preparing
-        url = preparing.as_written(response.url or "")
-        preparing.secrets.last = response.request
-        self._know_job(url)
-        reply = Reply(response.status_code, headers=response.headers, url=url, content=response.content)
-        seen = self._sent_of(response)
-        self.settle(hop)
-        self._tell_pause(hop, seen)
-        run.status_code = reply.status_code
-        hop.asked((response.request.method if response.request is not None else None) or "GET", url)
-        sent = replace(seen, reply=reply, method="", earlier=[])  # its duration was measured when it came
-        hop.came(sent)
-        step = poller.take(hop, sent, poller.judge(reply))
-        if isinstance(step, Ending):
-            return settle(run, step, reply, allow_partial=False)
-        poller.wait(step)
-        return None
-
-    # ---- what the caller's own code sends meanwhile
+class Taker(Protocol):
+    """Whoever makes attempts of what the caller's own code sends while a hop is open."""
 
     def take(
         self,
@@ -107,69 +48,217 @@ class HopByHand:
         state: str | None,
         response: ref[requests.Response] | None,
     ) -> None:
-        """An attempt of the hop; a poll's may be judged yet."""
-        hop.came(sent)
-        if self._poller is not None:
-            self._unjudged.append(_Unjudged(sent, error_type, state, response))
-            if len(self._unjudged) > _MOST_UNJUDGED:
-                self._fold(hop, self._unjudged.pop(0))
-            return
-        if self._before is None:
-            hop.asked(sent.method, sent.url)
-        self._before = sent
-        self._run.last_request = (sent.method, sent.url)
-        hop.attempt(sent, error_type=error_type, measured=False)
+        """Take an exchange, and what was read off its reply; the response is the caller's."""
 
     def settle(self, hop: Hop) -> None:
-        """Fold in the polls that were never handed to `wait`: lost ones, and those of a loop that judges by itself."""
-        while self._unjudged:
-            self._fold(hop, self._unjudged.pop(0))
+        """Fold in what nobody judged: there is to be a pause, or the end of the hop."""
 
-    def _fold(self, hop: Hop, unjudged: _Unjudged) -> None:
-        run, (sent, error_type, state, _) = self._run, unjudged
-        self._tell_pause(hop, sent)
-        status = sent.status_code
-        if status is None or not 300 <= status < 400:
-            url = run.courier.preparing.as_written(sent.url)
-            self._know_job(url)
-            hop.asked(sent.method, url)
-            run.polls += 1
-            run.measure(semconv.POLL_ATTEMPTS, 1, {semconv.ERROR_TYPE: error_type})
-        if state is not None and run.job is not None and run.job.state != state:
-            run.job = replace(run.job, state=run.shown(state, limit=256))
-        hop.attempt(sent, error_type=error_type, state=state, measured=False)
 
-    def _sent_of(self, response: requests.Response) -> Sent:
-        """The exchange that brought a response, as the middleware saw it."""
-        for unjudged in self._unjudged:
-            if unjudged.response is not None and unjudged.response() is response:
-                self._unjudged.remove(unjudged)
-                return unjudged.sent
-        took_s = response.elapsed.total_seconds()  # of a session that is not covered
-        return Sent(
-            response=response,
-            left=True,
-            started_s=self._run.clock.monotonic() - took_s,
-            duration_s=took_s,
-            url=response.url or "",
+class Hop:
+    """One hop while it lasts: its span, and the fold of its attempts."""
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        call: Call | None,
+        after: TraceSpan | None,
+        *,
+        at_ns: int | None = None,
+        job: Job | None = None,
+        taker: Taker | None = None,
+        begun: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run = run
+        self.name = name
+        self.job = job
+        """Where it is another than the run's."""
+        self.taker = taker
+        self.late = False
+        self.sends = 0
+        self.last_sent: Sent | None = None
+        self._rested: tuple[int | None, dict[str, str]] | None = None
+        self._own_sent: Sent | None = None  # a poll made during a download is not the download's
+        self.attributes: dict[str, Any] = {}
+        self.transferred_bytes = 0
+        self.transferred_s = 0.0
+        self._last_call: Call | None = None
+        self.resends = 0
+        self._description = ""
+        job = job if job is not None else run.job
+        start = {
+            **run.common,
+            semconv.HOP: name,
+            semconv.JOB_ID: None if job is None else run.shown(job.id),
+            **(http_attributes(call.method, call.url) if call is not None else {}),
+        }
+        at_ns = run.now_ns() if at_ns is None else at_ns
+        at_ns = at_ns if begun is None else begun["started_ns"]
+        kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
+        self._span_name = (
+            call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
         )
+        span_id = None if begun is None else begun["span_id"]
+        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
+        keeps = self.span.recording or run.durable
+        self.fold = Fold(keeps=keeps) if begun is None else Fold.from_json(begun["fold"])
+        self._beside = start if self.span.recording else _NO_ATTRIBUTES
+        self.started_ns = at_ns
 
-    def _tell_pause(self, hop: Hop, sent: Sent) -> None:
-        """What the caller slept by other means than ours."""
-        before, latest = self._before, hop.fold.latest
-        if before is not None and latest is not None and latest.wait_s is None:
-            hop.fold.wait(max(0.0, sent.started_s - before.started_s - before.duration_s), "caller")
-        self._before = sent
+    def rest(self) -> None:
+        """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
+        sent = self.last_sent
+        if sent is not None:
+            self._rested = (sent.status_code, self._told(sent)) if self.span.recording else None
+            self.last_sent = self._own_sent = None
+        self.span.rest()
+        self.run.root.rest()
 
-    def _know_job(self, url: str) -> None:
-        run = self._run
-        job = run.job
-        if job is not None and (job.status_url == url or run.submitted_s is not None):
+    def send(
+        self,
+        call: Call,
+        *,
+        body: AsInRequests | None = None,
+        timeout: Timeout = None,
+        follow_all: bool = False,
+        stream: bool = False,
+        repeat: bool = False,
+    ) -> Sent:
+        """Send one request of this hop.
+
+        Raises:
+            DeadlineExceeded: The deadline had passed; nothing was sent.
+        """
+        run = self.run
+        run.check_deadline()
+        self.sends += 1
+        # Ten thousand polls would hang ten thousand server spans into the trace.
+        traced = not repeat or (self.sends <= _POLLS_WITH_TRACEPARENT if run.propagate is None else run.propagate)
+        sent = run.courier.send(
+            call,
+            quiet=self.span.sending,
+            body=body,
+            headers=self.span.headers() if traced else None,
+            timeout=timeout,
+            follow_all=follow_all,
+            stream=stream,
+            repeat=repeat,
+        )
+        self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
+        self._last_call = call
+        self.last_sent = sent
+        if self.name == "poll" or not repeat:
+            self._own_sent = sent
+        if sent.reply is not None:
+            run.status_code = sent.reply.status_code
+        return sent
+
+    def came(self, sent: Sent) -> None:
+        """Note an exchange that somebody else sent as the hop's latest."""
+        self.last_sent = self._own_sent = sent
+
+    def asked(self, method: str, url: str) -> None:
+        """Tell what is asked, where that was not known when the hop began."""
+        self.attributes |= http_attributes(method, url)
+
+    def attempt(
+        self,
+        sent: Sent,
+        *,
+        error_type: str | None = None,
+        state: str | None = None,
+        verdict: str | None = None,
+        marks: list[str] | None = None,
+        measured: bool = True,
+    ) -> None:
+        """Fold one exchange in, as soon as it is judged; `measured` unless its duration was recorded before."""
+        run = self.run
+        marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
+        self.late = False
+        added = self.fold.add(
+            Attempt(
+                self.fold.attempts + 1,
+                run.at_ns(sent.started_s),
+                sent.duration_s,
+                sent.status_code,
+                run.shown(state),
+                run.shown(error_type),
+                verdict,
+                ",".join(marks) if marks else None,
+                headers=self._told(sent) if error_type is not None or marks else None,
+            )
+        )
+        if run.attempt_log is not None:
+            job = self.job if self.job is not None else run.job
+            job_id = None if job is None else run.shown(job.id)
+            told = {**run.common, semconv.HOP: self.name, semconv.JOB_ID: job_id}
+            run.attempt_log.write(added, told, self.span)
+        if measured:
+            run.measure_exchanges(sent, error_type)
+
+    def _told(self, sent: Sent) -> dict[str, str]:
+        """The headers that help to ask the server's people."""
+        answer = sent.response if sent.response is not None else sent.reply
+        found = {} if answer is None else {name: answer.headers.get(name) for name in _TOLD_HEADERS}
+        return {name: self.run.shown(value, limit=256) or "" for name, value in found.items() if value}
+
+    def raise_cut(self, sent: Sent) -> None:
+        """Turn a deadline that struck inside an exchange into the error it is.
+
+        Raises:
+            DeadlineExceeded: It did.
+        """
+        if sent.cut is None:
             return
-        method, submit_url = run.last_request if run.last_request is not None else ("GET", url)
-        run.job = Job(
-            status_url=url,
-            submit_url=run.courier.preparing.as_written(submit_url),
-            submit_method=method,
-            state=None if job is None else job.state,
-        )
+        self.attempt(sent, error_type="deadline")
+        raise self.cut_error(sent.cut.phase, sent.cut.asked_s)
+
+    def cut_error(self, phase: str, asked_s: float | None = None) -> DeadlineExceeded:
+        """The error for a deadline that struck inside an exchange."""
+        if asked_s is not None:
+            self.fold.wait_refused(asked_s)
+            left = seconds_as(max(0.0, self.run.deadline.remaining()))
+            what = f"a retry mounted on the session would wait {seconds_as(asked_s)} and {left} are left"
+            return self.run.deadline_exceeded(phase, what, asked=asked_s)
+        return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
+
+    def fail(self, error: Exception) -> None:
+        """Mark this hop as the one that ended the operation."""
+        self.attributes[semconv.ERROR_TYPE] = error_type_of(error)
+        self._description = self.run.shown(first_words(error), limit=256) or ""
+        self.span.fail(error_type_of(error), self._description)
+
+    def end(self, at_ns: int | None = None) -> None:
+        """Write what the attempts came to, and end the span; now, unless it is said when."""
+        if self.taker is not None:
+            self.taker.settle(self)
+        if self.span.recording:
+            quietly(self._write)
+        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
+
+    def _write(self) -> None:
+        fold = self.fold
+        if fold.latest is not None and fold.latest.headers is None:
+            told = self._told(self.last_sent) if self.last_sent is not None else (self._rested or (None, None))[1]
+            fold.latest = fold.latest._replace(headers=told)
+        attributes = self._at_the_end()
+        if not fold.surely_fits:
+            beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
+            texts = f"{self._span_name}{self._description}"
+            fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
+        kept = fold.kept()
+        if self.name == "poll":
+            attributes |= fold.attributes(len(kept))
+        self.span.set(attributes)
+        self.span.attempts(kept)
+
+    def _at_the_end(self) -> dict[str, Any]:
+        job = self.job if self.job is not None else self.run.job
+        sent = self._own_sent if self._own_sent is not None else self.last_sent
+        return {
+            **self.attributes,
+            semconv.JOB_ID: None if job is None else self.run.shown(job.id),
+            semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
+            semconv.HTTP_RESPONSE_STATUS_CODE: (self._rested or (None,))[0] if sent is None else sent.status_code,
+            semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
+        }

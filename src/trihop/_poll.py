@@ -19,15 +19,17 @@ from trihop._errors import (
     StatusUnavailable,
     SurfaceError,
 )
+from trihop._hop import Hop
 from trihop._hops import Lost, Nonsense, PollOutcome, Refused, SignIn, judge_poll, said
 from trihop._lines import polls
 from trihop._pacing import Budget, Hint, Pacing, Pause, backoff, first_pause, next_pause, read_hint
-from trihop._run import Hop, Run, label
+from trihop._run import Run
 from trihop._session import Sent, Timeout
 from trihop._surface import PollSurface
 from trihop._template import join
 from trihop._values import JSON, Call, Job, Ready, Reply, Result
 from trihop._verdicts import Ambiguous, Cancelled, Ending, Expired, Failed, Partial, Pending, Succeeded, Transient
+from trihop._words import label
 
 # How much longer than the server's own hold we listen to a long poll.
 _LISTEN_ON_S = 15.0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trihop import _semconv as semconv
 from trihop._attempt_log import attempt_log
@@ -18,45 +17,33 @@ from trihop._deadline import Deadline
 from trihop._errors import (
     DeadlineExceeded,
     JobCancelled,
-    JobExpired,
-    JobFailed,
-    JobPartiallyFailed,
-    PollBudgetExhausted,
-    SubmitRejected,
     TrihopError,
 )
 from trihop._events import Event, EventKind
-from trihop._fold import Attempt, Fold, encoded_size
+from trihop._hop import Hop, Taker
 from trihop._hops import error_fields
 from trihop._lines import command_line, polls, seconds_as
-from trihop._origin import origin_of
 from trihop._pacing import Pause
-from trihop._prepare import AsInRequests
 from trihop._record import OperationRecord
-from trihop._redact import SHORTEST_KNOWN, redact_text, redact_url, redacted_cause
+from trihop._redact import SHORTEST_KNOWN, redact_text, redacted_cause
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
 from trihop._surface import ReadState
 from trihop._trace_url import link, named
 from trihop._tracing import (
     CLIENT,
-    INTERNAL,
     TraceSpan,
     around,
     instruments,
-    quietly,
     resume_operation,
     start_durable,
     start_operation,
 )
 from trihop._values import JSON, Call, Job, Ready, Reply
 from trihop._verdicts import Ending, Pending
+from trihop._words import address, error_type_of, first_words, http_attributes, items_of, label, result_of
 
 if TYPE_CHECKING:
-    from weakref import ref
-
-    import requests
-
     from trihop._clock import Clock
     from trihop._durable import Visit
     from trihop._poll import Poller
@@ -66,8 +53,6 @@ log = logging.getLogger("trihop")
 Error = TypeVar("Error", bound=TrihopError)
 Verdict = TypeVar("Verdict", Pending, Ending)
 
-_TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
-_POLLS_WITH_TRACEPARENT = 8
 _MOST_SEGMENTS = 16
 _LOOK_EVERY_S = 5.0
 _TEXTS_KEPT = 64
@@ -80,22 +65,6 @@ _CONTENT_TYPES = frozenset(
 )
 _NOTHING_TOLD: frozenset[str] = frozenset()
 _MOST_WARNINGS = 16  # a state word with a percentage in it is another one each time
-
-_NO_ATTRIBUTES: dict[str, Any] = {}
-
-# What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
-_FRAME_BYTES = 1_000
-
-# TELEMETRY: how each ending reads as `trihop.operation.result`; the first that fits.
-_RESULTS: tuple[tuple[type[TrihopError], str], ...] = (
-    (DeadlineExceeded, "timeout"),
-    (PollBudgetExhausted, "timeout"),
-    (JobPartiallyFailed, "partial"),
-    (JobCancelled, "cancellation"),
-    (JobExpired, "failure"),
-    (JobFailed, "failure"),
-    (SubmitRejected, "failure"),
-)
 
 
 class Run:
@@ -346,7 +315,7 @@ class Run:
             status = exchange.status_code
             labels = {
                 semconv.HTTP_REQUEST_METHOD: exchange.method,
-                **_address(exchange.url),
+                **address(exchange.url),
                 semconv.HTTP_RESPONSE_STATUS_CODE: status,
                 semconv.ERROR_TYPE: label(exchange.error_type)
                 or (str(status) if status is not None and status >= 400 else None),
@@ -591,7 +560,7 @@ class Run:
 
     def result(self, ending: BaseException | None) -> str:
         """How the operation came out, in a word, where that is how it ended."""
-        return _result_of(ending, None, self.ready)[0]
+        return result_of(ending, None, self.ready)[0]
 
     def close(self, exception: BaseException | None) -> None:
         """End the root, and say how the operation came out."""
@@ -612,12 +581,12 @@ class Run:
         if self.root.copied:
             return  # in a fork; how it came out is told by the process that began it
         job = None if self.jobs else self.job
-        result, failed = _result_of(ending, exception, self.ready)
+        result, failed = result_of(ending, exception, self.ready)
         if self.cancelled and (isinstance(ending, JobCancelled) or (ending is None and self.ready is None)):
             result, failed = "cancellation", False
         code, message = error_fields(self.job_error)
         counts = self.ready.counts if self.ready is not None else None
-        total, bad = _counts(counts)
+        total, bad = items_of(counts)
         left = self.deadline.remaining()
         self.root.set(
             {
@@ -650,318 +619,3 @@ class Run:
             self.tell("finished")
         else:
             self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
-
-
-class Taker(Protocol):
-    """Whoever makes attempts of what the caller's own code sends while a hop is open."""
-
-    def take(
-        self,
-        hop: Hop,
-        sent: Sent,
-        error_type: str | None,
-        state: str | None,
-        response: ref[requests.Response] | None,
-    ) -> None:
-        """Take an exchange, and what was read off its reply; the response is the caller's."""
-        ...
-
-    def settle(self, hop: Hop) -> None:
-        """Fold in what nobody judged: there is to be a pause, or the end of the hop."""
-        ...
-
-
-class Hop:
-    """One hop while it lasts: its span, and the fold of its attempts."""
-
-    def __init__(
-        self,
-        run: Run,
-        name: str,
-        call: Call | None,
-        after: TraceSpan | None,
-        *,
-        at_ns: int | None = None,
-        job: Job | None = None,
-        taker: Taker | None = None,
-        begun: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.run = run
-        self.name = name
-        self.job = job
-        """Where it is another than the run's."""
-        self.taker = taker
-        self.late = False
-        self.sends = 0
-        self.last_sent: Sent | None = None
-        self._rested: tuple[int | None, dict[str, str]] | None = None
-        self._own_sent: Sent | None = None  # a poll made during a download is not the download's
-        self.attributes: dict[str, Any] = {}
-        self.transferred_bytes = 0
-        self.transferred_s = 0.0
-        self._last_call: Call | None = None
-        self.resends = 0
-        self._description = ""
-        job = job if job is not None else run.job
-        start = {
-            **run.common,
-            semconv.HOP: name,
-            semconv.JOB_ID: None if job is None else run.shown(job.id),
-            **(http_attributes(call.method, call.url) if call is not None else {}),
-        }
-        at_ns = run.now_ns() if at_ns is None else at_ns
-        at_ns = at_ns if begun is None else begun["started_ns"]
-        kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
-        self._span_name = (
-            call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
-        )
-        span_id = None if begun is None else begun["span_id"]
-        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
-        keeps = self.span.recording or run.durable
-        self.fold = Fold(keeps=keeps) if begun is None else Fold.from_json(begun["fold"])
-        self._beside = start if self.span.recording else _NO_ATTRIBUTES
-        self.started_ns = at_ns
-
-    def rest(self) -> None:
-        """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
-        sent = self.last_sent
-        if sent is not None:
-            self._rested = (sent.status_code, self._told(sent)) if self.span.recording else None
-            self.last_sent = self._own_sent = None
-        self.span.rest()
-        self.run.root.rest()
-
-    def send(
-        self,
-        call: Call,
-        *,
-        body: AsInRequests | None = None,
-        timeout: Timeout = None,
-        follow_all: bool = False,
-        stream: bool = False,
-        repeat: bool = False,
-    ) -> Sent:
-        """Send one request of this hop.
-
-        Raises:
-            DeadlineExceeded: The deadline had passed; nothing was sent.
-        """
-        run = self.run
-        run.check_deadline()
-        self.sends += 1
-        # Ten thousand polls would hang ten thousand server spans into the trace.
-        traced = not repeat or (self.sends <= _POLLS_WITH_TRACEPARENT if run.propagate is None else run.propagate)
-        sent = run.courier.send(
-            call,
-            quiet=self.span.sending,
-            body=body,
-            headers=self.span.headers() if traced else None,
-            timeout=timeout,
-            follow_all=follow_all,
-            stream=stream,
-            repeat=repeat,
-        )
-        self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
-        self._last_call = call
-        self.last_sent = sent
-        if self.name == "poll" or not repeat:
-            self._own_sent = sent
-        if sent.reply is not None:
-            run.status_code = sent.reply.status_code
-        return sent
-
-    def came(self, sent: Sent) -> None:
-        """Note an exchange that somebody else sent as the hop's latest."""
-        self.last_sent = self._own_sent = sent
-
-    def asked(self, method: str, url: str) -> None:
-        """Tell what is asked, where that was not known when the hop began."""
-        self.attributes |= http_attributes(method, url)
-
-    def attempt(
-        self,
-        sent: Sent,
-        *,
-        error_type: str | None = None,
-        state: str | None = None,
-        verdict: str | None = None,
-        marks: list[str] | None = None,
-        measured: bool = True,
-    ) -> None:
-        """Fold one exchange in, as soon as it is judged; `measured` unless its duration was recorded before."""
-        run = self.run
-        marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
-        self.late = False
-        added = self.fold.add(
-            Attempt(
-                self.fold.attempts + 1,
-                run.at_ns(sent.started_s),
-                sent.duration_s,
-                sent.status_code,
-                run.shown(state),
-                run.shown(error_type),
-                verdict,
-                ",".join(marks) if marks else None,
-                headers=self._told(sent) if error_type is not None or marks else None,
-            )
-        )
-        if run.attempt_log is not None:
-            job = self.job if self.job is not None else run.job
-            job_id = None if job is None else run.shown(job.id)
-            told = {**run.common, semconv.HOP: self.name, semconv.JOB_ID: job_id}
-            run.attempt_log.write(added, told, self.span)
-        if measured:
-            run.measure_exchanges(sent, error_type)
-
-    def _told(self, sent: Sent) -> dict[str, str]:
-        """The headers that help to ask the server's people."""
-        answer = sent.response if sent.response is not None else sent.reply
-        found = {} if answer is None else {name: answer.headers.get(name) for name in _TOLD_HEADERS}
-        return {name: self.run.shown(value, limit=256) or "" for name, value in found.items() if value}
-
-    def raise_cut(self, sent: Sent) -> None:
-        """Turn a deadline that struck inside an exchange into the error it is.
-
-        Raises:
-            DeadlineExceeded: It did.
-        """
-        if sent.cut is None:
-            return
-        self.attempt(sent, error_type="deadline")
-        raise self.cut_error(sent.cut.phase, sent.cut.asked_s)
-
-    def cut_error(self, phase: str, asked_s: float | None = None) -> DeadlineExceeded:
-        """The error for a deadline that struck inside an exchange."""
-        if asked_s is not None:
-            self.fold.wait_refused(asked_s)
-            left = seconds_as(max(0.0, self.run.deadline.remaining()))
-            what = f"a retry mounted on the session would wait {seconds_as(asked_s)} and {left} are left"
-            return self.run.deadline_exceeded(phase, what, asked=asked_s)
-        return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
-
-    def fail(self, error: Exception) -> None:
-        """Mark this hop as the one that ended the operation."""
-        self.attributes[semconv.ERROR_TYPE] = error_type_of(error)
-        self._description = self.run.shown(first_words(error), limit=256) or ""
-        self.span.fail(error_type_of(error), self._description)
-
-    def end(self, at_ns: int | None = None) -> None:
-        """Write what the attempts came to, and end the span; now, unless it is said when."""
-        if self.taker is not None:
-            self.taker.settle(self)
-        if self.span.recording:
-            quietly(self._write)
-        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
-
-    def _write(self) -> None:
-        fold = self.fold
-        if fold.latest is not None and fold.latest.headers is None:
-            told = self._told(self.last_sent) if self.last_sent is not None else (self._rested or (None, None))[1]
-            fold.latest = fold.latest._replace(headers=told)
-        attributes = self._at_the_end()
-        if not fold.surely_fits:
-            beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
-            texts = f"{self._span_name}{self._description}"
-            fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
-        kept = fold.kept()
-        if self.name == "poll":
-            attributes |= fold.attributes(len(kept))
-        self.span.set(attributes)
-        self.span.attempts(kept)
-
-    def _at_the_end(self) -> dict[str, Any]:
-        job = self.job if self.job is not None else self.run.job
-        sent = self._own_sent if self._own_sent is not None else self.last_sent
-        return {
-            **self.attributes,
-            semconv.JOB_ID: None if job is None else self.run.shown(job.id),
-            semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
-            semconv.HTTP_RESPONSE_STATUS_CODE: (self._rested or (None,))[0] if sent is None else sent.status_code,
-            semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
-        }
-
-
-_ONE_WORD = re.compile(r"([a-z0-9_]{1,32})(?: \(\w+\))?$")
-_PHASES = {
-    "connect": "connecting",
-    "tls": "in the TLS handshake",
-    "headers": "before its reply",
-    "body": "in the body of its reply",
-}
-
-
-def _address(url: str) -> dict[str, Any]:
-    try:
-        origin = origin_of(url)
-    except ValueError:  # whoever is to send it says what is wrong
-        return {}
-    return {semconv.SERVER_ADDRESS: origin.host.strip("[]"), semconv.SERVER_PORT: origin.port}
-
-
-def http_attributes(method: str, url: str) -> dict[str, Any]:
-    """What a span says of a request before it is answered."""
-    return {semconv.HTTP_REQUEST_METHOD: method.upper(), **_address(url), semconv.URL_FULL: redact_url(url)}
-
-
-def error_type_of(error: BaseException) -> str:
-    """`error.type`: the bare class for ours, the qualified name for the caller's own."""
-    if isinstance(error, TrihopError):
-        return type(error).__name__
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _result_of(ending: BaseException | None, exception: BaseException | None, ready: Ready | None) -> tuple[str, bool]:
-    """The result's word, and whether the root is an error."""
-    if ending is None:
-        return ("partial" if ready is not None and not ready.complete else "success"), False
-    for kind, word in _RESULTS:
-        if isinstance(ending, kind):
-            return word, exception is not None
-    if isinstance(ending, (KeyboardInterrupt, SystemExit, GeneratorExit)):
-        return "cancellation", False
-    return "error", exception is not None
-
-
-def first_words(exception: BaseException) -> str:
-    """What happened, without the operation and the advice that our own messages go on with."""
-    if isinstance(exception, TrihopError):
-        return exception.what
-    try:
-        return f"{type(exception).__name__}: {exception}"
-    except Exception:  # a `__str__` that fails
-        return type(exception).__name__
-
-
-def label(error_type: str | None) -> str | None:
-    """An attempt's error type as the label of a metric: a word of ours, and never one of the server's sentences.
-
-    >>> label("read_timeout"), label("unreadable (KeyError)"), label("Throttled: shard 7 of 12 is busy")
-    ('read_timeout', 'unreadable', 'transient')
-    """
-    if error_type is None:
-        return None
-    word = _ONE_WORD.match(error_type)
-    return word.group(1) if word is not None else "transient"
-
-
-_WHOLE_COUNTS = ("total", "numberrecordsprocessed", "processed")
-_GOOD_COUNTS = ("succeeded", "successful", "completed")
-_BAD_COUNTS = ("failed", "errored", "failures", "cancelled", "canceled", "expired", "numberrecordsfailed")
-
-
-def _counts(counts: JSON) -> tuple[int | None, int | None]:
-    """Total and failed items, where the counts say so in the usual words."""
-    if not isinstance(counts, Mapping):
-        return None, None
-    numbers = {
-        str(name).casefold(): value
-        for name, value in counts.items()
-        if isinstance(value, int) and not isinstance(value, bool)
-    }
-    good = [numbers[name] for name in _GOOD_COUNTS if name in numbers]
-    bad = [numbers[name] for name in _BAD_COUNTS if name in numbers]
-    total = next((numbers[name] for name in _WHOLE_COUNTS if name in numbers), None)
-    if total is None and good and bad:
-        total = sum(good) + sum(bad)
-    return total, sum(bad) if bad else None

@@ -125,7 +125,9 @@ SPAN_SUBMIT = _span("submit {operation}", "client", "The request for the job, it
 SPAN_POLL = _span("poll {operation}", "internal", "Every question to the status monitor, folded into one span.")
 SPAN_DOWNLOAD = _span("download {operation}", "client", "The result to its last byte, its re-sends folded in.")
 SPAN_REQUEST = _span("{method}", "client", "A request whose part in the triangle nothing shows.")
-SPAN_START = _span("start {operation}", "internal", "Zero length: a durable operation, or a job of a fleet, began here.")
+SPAN_START = _span(
+    "start {operation}", "internal", "Zero length: a durable operation, or a job of a fleet, began here."
+)
 SPAN_RESUME = _span("resume {operation}", "internal", "Zero length: another process took it up here.")
 SPAN_FENCED = _span("fenced {operation}", "internal", "Zero length: a holder learnt that it was no longer its own.")
 

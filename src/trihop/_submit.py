@@ -9,11 +9,12 @@ from typing import Any
 
 from trihop._clock import utc
 from trihop._errors import SubmitRejected, SubmitUncertain, SurfaceError
+from trihop._hop import Hop
 from trihop._hops import Nonsense, judge_submit, said
 from trihop._pacing import Pause, RetryPolicy, backoff, read_hint
 from trihop._poll import settle
 from trihop._prepare import AsInRequests
-from trihop._run import Hop, Run
+from trihop._run import Run
 from trihop._session import Sent, Timeout
 from trihop._surface import SubmitSurface
 from trihop._template import join

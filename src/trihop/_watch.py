@@ -21,14 +21,16 @@ from trihop import _semconv as semconv
 from trihop._errors import DeadlineExceeded, TrihopError
 from trihop._evidence import MOST_READ_BYTES, Evidence, Exchange, Question, Seen
 from trihop._exchange import DeadlineCut
+from trihop._hop import Hop
 from trihop._lines import seconds_as
 from trihop._origin import origin_of
 from trihop._prepare import without_user
 from trihop._redact import is_signed
-from trihop._run import Hop, Run, http_attributes
+from trihop._run import Run
 from trihop._session import Sent
 from trihop._tracing import CLIENT, Silence, TraceSpan, quietly
 from trihop._values import Call, Job, Ready, Reply, as_call
+from trihop._words import http_attributes
 
 _MOST_PENDING = 256
 _TRACED_POLLS = 8
