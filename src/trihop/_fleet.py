@@ -154,9 +154,14 @@ class Fleet:
         job = FleetJob(op, request, to)
         courier = self._desks.of(job.home, tuple(op.provider.origins))
         op._open(_still_open(_current.get()), courier=courier, apart=True)
-        courier.remaining = op._run.deadline.remaining
-        job.began()
-        self._crew.enter(job)
+        try:
+            courier.remaining = op._run.deadline.remaining
+            job.began()
+            self._crew.enter(job)
+        except BaseException as error:  # Ctrl-C, as a rule: nobody else would leave it
+            if job.key not in self._crew.jobs:
+                job.leave(error)
+            raise
         return job.key
 
     def outcomes(self) -> Iterator[Outcome]:

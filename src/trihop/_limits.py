@@ -44,6 +44,8 @@ def read_ration(headers: Mapping[str, str], *, now: float) -> Ration | None:
     >>> read_ration({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000060"}, now=1_700_000_000)
     Ration(remaining=0, reset_s=60.0)
     """
+    if not any("rate" in name.lower() for name in headers):  # as in most replies, and each poll asks
+        return None
     found = [ration for ration in _of_one_field(headers.get("ratelimit")) if ration is not None]
     for remaining, reset in _PAIRS:
         ration = _ration(_whole(headers.get(remaining)), _whole(headers.get(reset)), now)

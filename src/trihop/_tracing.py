@@ -192,7 +192,7 @@ class TraceSpan:
 
     def rest(self) -> None:
         """Let go of what is quickly made again."""
-        self._inner = self._quiet = None
+        self._inner = self._quiet = self._headers = None
 
     def over(self) -> None:
         """Let go of a span that has ended and was nobody's surroundings: what comes after it links to its ids."""

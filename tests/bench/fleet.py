@@ -121,9 +121,9 @@ def memory(url: str, jobs: int) -> float:
     """Bytes of a job that has been polled and waits."""
     with requests.Session() as session:
         try:
-            with Fleet(session=session, provider=patient(1.0)) as fleet:
+            with Fleet(session=session, provider=patient(5.0)) as fleet:
                 fleet.start("bench", Call("POST", f"{url}/endless"), deadline=36_000)
-                _TICK.wait(1.5)  # all that one job brings for all
+                _TICK.wait(6.0)  # all that one job brings for all
                 gc.collect()
                 tracemalloc.start()
                 for _ in range(jobs):
