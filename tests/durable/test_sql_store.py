@@ -15,7 +15,8 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -226,6 +227,22 @@ for number in range(20):
 
     assert ends == [("", 0)] * 4
     assert len(shelf.open().list(limit=1000)) == 80
+
+
+def test_a_file_that_others_are_just_opening_is_waited_for() -> None:
+    """SQLite refuses a second switch to a write-ahead log at once, however long it was told to wait."""
+    answers: list[Any] = ["delete", "locked", "delete", "wal"]
+
+    class Connection:
+        def exec_driver_sql(self, statement: str) -> Any:
+            answer = answers.pop(0)
+            if answer == "locked":
+                raise sa.exc.OperationalError(statement, None, sqlite3.OperationalError("database is locked"))
+            return SimpleNamespace(scalar=lambda: answer)
+
+    _sql_engine._write_ahead(cast(sa.Connection, Connection()))
+
+    assert answers == []
 
 
 def test_a_store_goes_on_in_both_processes_after_a_fork(shelf: InFile) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from trihop._clock import SystemClock
 from trihop.stores import StoreError
 from trihop.stores._sql_faults import BUSY_S, telling
 from trihop.stores._sql_tables import STEPS, STORE
@@ -101,8 +102,7 @@ class _File:
         self._connection = self._engine.connect()
         self._closing = weakref.finalize(self, _close, os.getpid(), self._engine, self._connection)
         try:
-            if self._connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
-                self._connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            _write_ahead(self._connection)
             # A process that is killed loses nothing; a power cut may lose the last commits, and damages none.
             self._connection.exec_driver_sql("PRAGMA synchronous = NORMAL")
             _bring_up(self._connection, "BEGIN IMMEDIATE")
@@ -185,6 +185,21 @@ class _Server:
 
     def close(self) -> None:
         self._closing()
+
+
+def _write_ahead(connection: sa.Connection) -> None:
+    """Have the file keep a write-ahead log; SQLite waits for no other process that is just about to do the same."""
+    clock = SystemClock()
+    until_s = clock.monotonic() + BUSY_S
+    while True:
+        try:
+            if connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            return
+        except sa.exc.OperationalError as error:
+            if "locked" not in str(error.orig) or clock.monotonic() >= until_s:
+                raise
+            clock.sleep(0.01)
 
 
 def _limit_waits(connection: Any, _: object) -> None:
