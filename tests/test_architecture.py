@@ -70,7 +70,7 @@ ORDER = [
         "_middleware",
         "_instrumentor",
     ),
-    *("_hop_arguments", "_by_hand", "_block"),
+    *("_hop_arguments", "_by_hand", "_block", "_triangle"),
     *("providers", "_operation", "_resume", "_worker", "engines", "_fleet_job", "_crew", "_fleet"),
     *("testing", "viewer", "demo", "cli"),
 ]

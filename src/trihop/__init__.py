@@ -51,7 +51,6 @@ from trihop._verdicts import (
 from trihop._version import __version__
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
     from trihop._configure import configure
     from trihop._download import Download
     from trihop._fleet import Fleet
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from trihop._instrumentor import TrihopInstrumentor
     from trihop._middleware import instrument, uninstrument
     from trihop._resume import resume, wake
+    from trihop._triangle import Operation
     from trihop._worker import Worker
     from trihop.stores import MemoryStore, SQLStore, Store
 
@@ -142,7 +142,7 @@ __all__ = [
 
 # Of the engine, which the first operation imports; and of extras.
 _LATER = {
-    "Operation": "trihop._block",
+    "Operation": "trihop._triangle",
     "Download": "trihop._download",
     "configure": "trihop._configure",
     "instrument": "trihop._middleware",

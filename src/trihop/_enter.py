@@ -16,7 +16,7 @@ from trihop._saved import Saved
 from trihop.stores import Claim, Store
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
+    from trihop._block import Block
 
 _OUT_OF_TIME = tuple(kind.__name__ for kind in (DeadlineExceeded, PollBudgetExhausted, PollErrorsExhausted))
 
@@ -39,9 +39,7 @@ class Resuming:
     step: bool = False
 
 
-def visit_of(
-    operation: Operation, store: Store, deadline: Deadline, resuming: Resuming | None
-) -> tuple[Visit, Deadline]:
+def visit_of(operation: Block, store: Store, deadline: Deadline, resuming: Resuming | None) -> tuple[Visit, Deadline]:
     """The hold on an operation's record, made if need be, and the deadline that counts.
 
     Raises:
@@ -91,7 +89,7 @@ def visit_of(
     return visit, deadline
 
 
-def _beginning(operation: Operation, key: str, deadline: Deadline, now_ns: int) -> Saved:
+def _beginning(operation: Block, key: str, deadline: Deadline, now_ns: int) -> Saved:
     """The record of an operation that begins now."""
     endless = math.isinf(deadline.at_s)
     return Saved(

@@ -7,7 +7,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trihop._block import Operation
 from trihop._clock import utc
 from trihop._download import Download
 from trihop._errors import JobCancelled
@@ -18,6 +17,7 @@ from trihop._poll import Poller, settle
 from trihop._prepare import AsInRequests, without_user
 from trihop._schedule import ASK, DOWNLOAD, spread
 from trihop._session import Courier, Sent
+from trihop._triangle import Operation
 from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
 

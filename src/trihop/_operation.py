@@ -20,7 +20,7 @@ from trihop._provider import Provider
 from trihop._trace_url import checked
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
+    from trihop._triangle import Operation
     from trihop.stores import Store
 
 OnInterrupt = Literal["leave", "cancel"]
@@ -108,7 +108,7 @@ def operation(
         raise ValueError(f"{here} store_payload= needs a store=")
     if trace_url is not None:
         checked(expect(trace_url, str, f"{here} trace_url=", "a text"), f"{here} trace_url=")
-    from trihop._block import Operation
+    from trihop._triangle import Operation
 
     return Operation(
         name,

@@ -18,7 +18,7 @@ from trihop._provider import Provider
 from trihop._saved import Saved
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
+    from trihop._triangle import Operation
     from trihop.stores import Store
 
 
@@ -104,7 +104,7 @@ def resumed(
     how: Resuming,
 ) -> Operation:
     """The block that goes on from a record."""
-    from trihop._block import Operation
+    from trihop._triangle import Operation
 
     return Operation(
         saved.name,

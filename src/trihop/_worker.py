@@ -37,7 +37,7 @@ from trihop._verdicts import Ending
 from trihop.stores import OFFERED, Claim, Store, StoreError
 
 if TYPE_CHECKING:
-    from trihop._block import Operation
+    from trihop._triangle import Operation
 
 log = logging.getLogger("trihop")
 

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 from requests.adapters import BaseAdapter
 
 from trihop import operation
-from trihop._block import Operation
+from trihop._triangle import Operation
 from trihop.testing import VirtualClock
 
 API = "https://api.example.com/"

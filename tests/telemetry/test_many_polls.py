@@ -14,7 +14,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from telling import ACCEPTED, API, CONTENT, Answer, attempts, canned, done, run, running, said, told, tracing
 
-from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, _fold, _run, operation
+from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, _fold, _hop, operation
 from trihop._fold import Fold, encoded_size, fields
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock, accepted
@@ -127,7 +127,7 @@ def test_the_span_is_what_the_fold_kept(answers, monkeypatch: pytest.MonkeyPatch
             super().__init__(**options)
             folds.append(self)
 
-    monkeypatch.setattr(_run, "Fold", Kept)
+    monkeypatch.setattr(_hop, "Fold", Kept)
     with tracing() as log:
         long = told(202, Location=f"{API}jobs/{'1' * 1_900}")
         run(polled(RUNS[answers], polls=200, handed_out=long), VirtualClock(), provider=PATIENT, deadline=None)
