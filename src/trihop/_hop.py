@@ -57,6 +57,12 @@ class Taker(Protocol):
 class Hop:
     """One hop while it lasts: its span, and the fold of its attempts."""
 
+    __slots__ = (
+        *("run", "name", "job", "taker", "span", "fold", "started_ns", "late", "sends", "resends", "last_sent"),
+        *("attributes", "transferred_bytes", "transferred_s"),
+        *("_beside", "_description", "_last_call", "_own_sent", "_rested", "_span_name"),
+    )
+
     def __init__(
         self,
         run: Run,

@@ -42,6 +42,11 @@ class Poller:
     there yet; the attempts go to whichever hop is open.
     """
 
+    __slots__ = (
+        *("run", "surface", "pacing", "budget", "timeout", "asked", "consecutive_errors"),
+        *("_answered", "_good_pauses", "_last_call", "_last_status", "_next_check_s", "_seen", "_signed_in_again"),
+    )
+
     def __init__(
         self,
         run: Run,
