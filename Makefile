@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo jaeger demo-jaeger test lint acceptance providers bench clean
+.PHONY: help install demo jaeger demo-jaeger test lint acceptance providers bench simulate clean
 
 help: ## What there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ providers: $(INSTALLED) ## Make the table in docs/providers.md from the provider
 
 bench: $(INSTALLED) ## Ratios against the hand-written loop, in one run
 	$(BIN)/python -m tests.bench
+
+simulate: $(INSTALLED) ## A hundred thousand jobs on a virtual clock, and what ten million would take (docs/scale.md)
+	@PYTHONPATH=tests $(BIN)/python -m simulate $(ARGUMENTS)
 
 clean: ## Remove what was made
 	rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
