@@ -16,7 +16,7 @@ from collections.abc import Callable
 import requests
 
 from trihop._clock import Clock, SystemClock
-from trihop._fleet_job import Ears, FleetJob, FleetStopped, Outcome
+from trihop._fleet_job import Ears, FleetJob, FleetStopped, Outcome, Step
 from trihop._origin import Origin, Trusted
 from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
 
@@ -143,54 +143,61 @@ class Crew:
     def serve(self, lane: str) -> None:
         """Take steps until the end."""
         desks = Desks(self._session, self._clock)
-        while (turn := self._next(lane)) is not None:
+        with self._lock:
+            turn = self._next(lane)
+        while turn is not None:
             taken, among, look_s = turn
             job = taken.item
             courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
             step = job.step(courier, among=among, held=taken.held, look_s=look_s)
-            with self._lock:
-                now_s = self._clock.monotonic()
-                self._busy -= 1
-                job.busy = False
-                self._schedule.done(taken.origin, lane)
-                if step.hold_s is not None:
-                    self._schedule.hold(taken.origin, now_s, step.hold_s)
-                if step.ration is not None:
-                    remaining, reset_s = step.ration
-                    self._schedule.ration(taken.origin, now_s, remaining=remaining, reset_s=reset_s)
-                stopped = step.lane is not None and job.key not in self.jobs
-                if step.lane is None:
-                    self.jobs.pop(job.key, None)
-                    assert job.outcome is not None
-                    self.ended.append(job.outcome)
-                elif job.cancelling:
-                    self._plan(job, ASK, now_s)
-                elif not stopped:
-                    self._plan(job, step.lane, now_s + step.in_s, by=lane)
-                if step.lane is None or self._stopping:
-                    self._over.notify_all()
-                self._stir()
+            with self._lock:  # once for both: threads that take turns at a lock do little else
+                stopped = self._took(taken, step, lane)
+                turn = self._next(lane)
             if stopped:
                 job.leave(FleetStopped("the fleet was left"))
 
+    def _took(self, taken: Taken[FleetJob], step: Step, lane: str) -> bool:
+        """Note what a step came to; whether the job is to be left, as nobody waits for it any more."""
+        job, now_s = taken.item, self._clock.monotonic()
+        self._busy -= 1
+        job.busy = False
+        self._schedule.done(taken.origin, lane)
+        if step.hold_s is not None:
+            self._schedule.hold(taken.origin, now_s, step.hold_s)
+        if step.ration is not None:
+            remaining, reset_s = step.ration
+            self._schedule.ration(taken.origin, now_s, remaining=remaining, reset_s=reset_s)
+        stopped = step.lane is not None and job.key not in self.jobs
+        if step.lane is None:
+            self.jobs.pop(job.key, None)
+            assert job.outcome is not None
+            self.ended.append(job.outcome)
+        elif job.cancelling:
+            self._plan(job, ASK, now_s)
+        elif not stopped:
+            self._plan(job, step.lane, now_s + step.in_s, by=lane)
+        if step.lane is None or self._stopping:
+            self._over.notify_all()
+        self._stir()
+        return stopped
+
     def _next(self, lane: str) -> tuple[Taken[FleetJob], int, float] | None:
         """Whose turn it is, sooner or later; None when there is nothing more to do."""
-        with self._lock:
-            while not self._stopping:
-                now_s = self._clock.monotonic()
-                if now_s >= self._swept_s + _LOOK_EVERY_S:
-                    self._sweep(now_s)
-                taken = self._schedule.take(now_s, lane)
-                if taken is None:
-                    self._rest(lane, now_s)
-                    continue
-                self._busy += 1
-                taken.item.busy = True
-                if self._resting[lane] and self._schedule.next_s(lane) < self._timed_s[lane]:
-                    self._idle[lane].notify()  # somebody else keeps the time meanwhile
-                look_s = max(_WOKEN_WITHIN_S, len(self.jobs) / _LOOKS_PER_S)
-                return taken, self._schedule.planned(taken.origin) + 1, look_s
-            return None
+        while not self._stopping:
+            now_s = self._clock.monotonic()
+            if now_s >= self._swept_s + _LOOK_EVERY_S:
+                self._sweep(now_s)
+            taken = self._schedule.take(now_s, lane)
+            if taken is None:
+                self._rest(lane, now_s)
+                continue
+            self._busy += 1
+            taken.item.busy = True
+            if self._resting[lane] and self._schedule.next_s(lane) < self._timed_s[lane]:
+                self._idle[lane].notify()  # somebody else keeps the time meanwhile
+            look_s = max(_WOKEN_WITHIN_S, len(self.jobs) / _LOOKS_PER_S)
+            return taken, self._schedule.planned(taken.origin) + 1, look_s
+        return None
 
     def _plan(self, job: FleetJob, lane: str, due_s: float, *, by: str | None = None) -> None:
         """Plan its next step, and see to it that somebody looks in time; who looks `by` itself need not be told."""
