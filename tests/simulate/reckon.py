@@ -14,6 +14,9 @@ from trihop._worker import Worker
 
 FLEET, WORKER, ENGINE = "fleet", "worker", "engine"
 
+OFFERED_AT_ONCE: int = inspect.signature(Worker.offer).parameters["limit"].default
+IN_FLIGHT: int = inspect.signature(Fleet).parameters["in_flight"].default
+
 _DRAWS = 20_000
 _MANY = 1_000  # pauses after which no pause grows any more
 _POOL = 8  # connections that a process keeps
@@ -34,6 +37,7 @@ class Scale:
         connections: How many it accepts (PostgreSQL's default).
         vacuum_pages_per_s: How many pages its vacuum cleans in a second (PostgreSQL's defaults:
             vacuum_cost_limit 200, 20 a page that is made dirty, every 2 ms).
+        offers_every_s: How often an engine's dispatcher looks (its `every=`).
         vacuum_at: Share of the rows that are dead when it begins (autovacuum_vacuum_scale_factor).
     """
 
@@ -45,6 +49,7 @@ class Scale:
     wal_per_s: float = 200e6
     connections: int = 100
     vacuum_pages_per_s: float = 200 / 20 / 0.002
+    offers_every_s: float = 1.0
     vacuum_at: float = 0.2
 
 
@@ -72,13 +77,11 @@ class Poll:
 def polls(units: Units) -> dict[str, Poll]:
     """What a poll costs, by the way it is made.
 
-    A fleet writes the record, where the pause is above 5 s. A worker claims eight at a time, writes the
-    record and gives the lease back. An engine's dispatcher claims 500, and its step reads, claims by
-    key, writes and gives back.
+    A fleet writes the record, where the pause is above 5 s. A worker claims for the threads that are free,
+    which is one under load as the simulation shows, writes the record and gives the lease back. An engine's
+    dispatcher claims as many as `Worker.offer` takes, and its step reads, claims by key, writes and gives back.
     """
-    offered = inspect.signature(Worker.offer).parameters["limit"].default
     one, save, release, get = units.claims[1], units.save, units.release, units.get
-    of_eight = units.claims[8]
     claim_bytes = (units.claims[200].wal_bytes - one.wal_bytes) / 199
     cold_bytes = units.cold_claim.wal_bytes / 50
     step_s = units.step_cpu_s
@@ -92,15 +95,15 @@ def polls(units: Units) -> dict[str, Poll]:
             cpu_s=units.poll_cpu_s + units.save_cpu_s,
         ),
         WORKER: Poll(
-            database_s=of_eight.server_s / 8 + save.server_s + release.server_s,
-            wait_s=of_eight.wall_s / 8 + save.wall_s + release.wall_s,
-            wal_bytes=of_eight.wal_bytes / 8 + save.wal_bytes + release.wal_bytes,
+            database_s=one.server_s + save.server_s + release.server_s,
+            wait_s=one.wall_s + save.wall_s + release.wall_s,
+            wal_bytes=one.wal_bytes + save.wal_bytes + release.wal_bytes,
             cold_wal_bytes=cold_bytes + units.cold_save.wal_bytes + release.wal_bytes,
             updates=3,
             cpu_s=step_s,
         ),
         ENGINE: Poll(
-            database_s=units.statement_s / offered
+            database_s=units.statement_s / OFFERED_AT_ONCE
             + units.claim_s
             + get.server_s
             + one.server_s
@@ -172,7 +175,9 @@ def demand(units: Units, scale: Scale, way: str, pause_s: float) -> Demand:
         "connections": processes * min(scale.threads, _POOL) / scale.connections,
     }
     if way == FLEET:
-        used["in_flight of a fleet"] = scale.jobs / processes / inspect.signature(Fleet).parameters["in_flight"].default
+        used["in_flight of a fleet"] = scale.jobs / processes / IN_FLIGHT
+    if way == ENGINE:
+        used["offers of one dispatcher"] = polls_per_s / (OFFERED_AT_ONCE / scale.offers_every_s)
     return Demand(
         polls_per_s=polls_per_s,
         database_cores=polls_per_s * poll.database_s,

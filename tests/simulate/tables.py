@@ -73,7 +73,7 @@ def show_reckoned(units: Units, scale: Scale) -> None:
     for name, size_bytes in units.index_bytes.items():
         short = name.removeprefix("trihop_operations_")
         _line(f"index {short}", f"{size_bytes * gb:,.2f} GB", f"{size_bytes:,.0f} B x {scale.jobs:,}, none of it bloat")
-    one = {limit: limit / cost.wall_s for limit, cost in units.claims.items()}
+    rates = {limit: limit / cost.wall_s for limit, cost in units.claims.items()}
     for hinted in (False, True):
         for cap_s in CAPS_S:
             pause_s = mean_pause_s(cap_s, hinted=hinted)
@@ -90,7 +90,10 @@ def show_reckoned(units: Units, scale: Scale) -> None:
                 )
                 rate = f"{found.polls_per_s:,.0f} polls/s"
                 if way != FLEET:
-                    rate += f" = {found.polls_per_s / max(one.values()):,.1f} x the best claim rate of one client"
+                    at_once = 1 if way == WORKER else max(rates)
+                    rate += (
+                        f" = {found.polls_per_s / rates[at_once]:,.1f} x what one client claims, {at_once} at a time"
+                    )
                 print(f"    {way:<7} {rate}")
                 print(f"            {'; '.join(figures)}")
                 print("            breaks: " + ", ".join(f"{name} {share:,.2g}x" for name, share in found.used.items()))
