@@ -71,7 +71,7 @@ ORDER = [
         "_instrumentor",
     ),
     *("_hop_arguments", "_by_hand", "_block", "_triangle"),
-    *("providers", "_operation", "_resume", "_worker", "engines", "_fleet_job", "_crew", "_fleet"),
+    *("providers", "_operation", "_resume", "_worker", "engines", "_ears", "_fleet_job", "_crew", "_fleet"),
     *("testing", "viewer", "demo", "cli"),
 ]
 

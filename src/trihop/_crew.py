@@ -16,7 +16,8 @@ from collections.abc import Callable
 import requests
 
 from trihop._clock import Clock, SystemClock
-from trihop._fleet_job import Ears, FleetJob, FleetStopped, Outcome, Step
+from trihop._ears import Ears
+from trihop._fleet_job import FleetJob, FleetStopped, Outcome, Step
 from trihop._origin import Origin, Trusted
 from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
 

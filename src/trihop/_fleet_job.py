@@ -7,30 +7,23 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trihop._clock import utc
 from trihop._download import Download
+from trihop._ears import Ears
 from trihop._errors import JobCancelled
-from trihop._limits import Ration, read_ration
-from trihop._origin import Origin, Trusted, origin_of
-from trihop._pacing import Pause, read_hint
+from trihop._limits import Ration
+from trihop._origin import Origin, origin_of
+from trihop._pacing import Pause
 from trihop._poll import Poller, settle
 from trihop._prepare import AsInRequests, without_user
 from trihop._schedule import ASK, DOWNLOAD, spread
-from trihop._session import Courier, Sent
 from trihop._triangle import Operation
 from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
 
 if TYPE_CHECKING:
-    import requests
-
-    from trihop._clock import Clock
     from trihop._target import Target
 
 Request = Call | Callable[[Operation], Job]
-
-_SLOW_DOWN = (429, 503)
-_SLOW_DOWN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +43,6 @@ class Outcome:
 
 class FleetStopped(GeneratorExit):
     """The fleet was left while a job was under way; with a store it can be gone on with."""
-
-
-class Ears(Courier):
-    """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all."""
-
-    def __init__(
-        self, session: requests.Session, trusted: Trusted, clock: Clock, remaining: Callable[[], float]
-    ) -> None:
-        super().__init__(session, trusted, clock, remaining)
-        self.last: Sent | None = None
-        self.shown: dict[tuple[str, int], str] = {}
-        """Texts of the server's as they may be written down; many jobs are told the same."""
-
-    def send(self, call: Call, **how: Any) -> Sent:
-        """As any courier."""
-        self.last = super().send(call, **how)
-        return self.last
 
 
 class Step(NamedTuple):
@@ -177,8 +153,7 @@ class FleetJob:
         self._kept = preparing._kept
         if self._poller is not None and run.visit is not None and lane == ASK:
             in_s = min(in_s, look_s)
-        hold_s, ration = (None, None) if ears.last is None else self._heard(ears.last)
-        return Step(lane, in_s, hold_s, ration)
+        return Step(lane, in_s, *ears.heard(run.now_ns()))
 
     def leave(self, error: BaseException | None, download: Download | None = None) -> None:
         """End the operation, or with a store the visit."""
@@ -341,19 +316,6 @@ class FleetJob:
         with run.inside(run.hop) if run.hop is not None else nullcontext():
             run.check_deadline()
             run.plan(Pause(held_s, "hint"))
-
-    def _heard(self, sent: Sent) -> tuple[float | None, Ration | None]:
-        """What the last reply said of its origin's limits."""
-        reply = sent.reply
-        if reply is None:
-            return None, None
-        hold_s = None
-        now_ns = self.op._run.now_ns()
-        if reply.status_code in _SLOW_DOWN:
-            hold_s = read_hint(reply.headers, received_at=utc(now_ns)).seconds
-            if hold_s is None and reply.status_code == _SLOW_DOWN[0]:
-                hold_s = _SLOW_DOWN_S
-        return hold_s, read_ration(reply.headers, now=now_ns / 1e9)
 
 
 def as_in_requests(call: Call) -> AsInRequests:
