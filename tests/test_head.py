@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import urllib3.connection
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trihop._exchange_messages import putheader
@@ -47,6 +47,7 @@ def read(parse: Any, head: bytes, *, inside: bool = True) -> tuple[Any, ...]:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, VALUES, ENDS), max_size=6), st.binary(max_size=8))
 @example([("Content-Type", " multipart/mixed; boundary=x", "\r\n")], b"--x\r\n\r\n--x--")
 @example([("content-type", "\tmessage/rfc822", "\r\n")], b"")
@@ -131,6 +132,7 @@ def written(put: Any, *field: Any, inside: bool = True) -> object:
     return conn._buffer[1:]
 
 
+@settings(deadline=None)
 @given(NAMES, VALUES)
 @example("Accept", "@@@SKIP_HEADER@@@")
 @example("X-Other", "@@@SKIP_HEADER@@@")
