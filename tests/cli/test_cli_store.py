@@ -9,9 +9,11 @@ import subprocess
 import sys
 
 import pytest
+import requests
 from processes import ENVIRONMENT
 
-from trihop import Call, OperationError, Provider, ReadJob, ReadState, Reply, SQLStore, operation
+from trihop import Call, OperationError, Provider, ReadJob, ReadState, Reply, SQLStore, Worker, operation
+from trihop.cli._store import opened
 from trihop.testing import ScriptedServer
 
 APP = """
@@ -208,10 +210,54 @@ def test_what_is_wrong_is_said_in_a_line(run, begun, arguments, said):
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("folder", ["", "{tmp_path}/"])
+@pytest.mark.parametrize("command", [("ls",), ("ls", "--watch"), ("show", "nightly"), ("forget", "nightly", "--yes")])
+def test_a_store_that_is_not_there_is_not_made(run, tmp_path, command, folder):
+    """The name may be mistyped: the file that was looked for is told, and what makes one."""
+    url = "sqlite:///" + folder.format(tmp_path=tmp_path) + "mistyped.db"
+    done = run(*command, "--store", url)
+
+    assert done.returncode == 1
+    assert f"there is no file {tmp_path}/mistyped.db. ".encode() in done.stderr
+    assert b"`trihop worker`" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["resume", "cancel"])
+def test_a_workers_store_that_is_not_there_is_not_made(run, tmp_path, verb):
+    """The same where the store is the worker's, which may be called in another folder."""
+    (tmp_path / "exports_app.py").write_text(APP)
+    done = run(verb, "nightly", *WITH_APP)
+
+    assert done.returncode == 1
+    assert f"there is no file {tmp_path}/operations.db. ".encode() in done.stderr
+    assert not (tmp_path / "operations.db").exists()
+
+
+def test_a_worker_may_begin_with_an_empty_store(tmp_path):
+    """It waits for what others will begin: a file that is not there is none that is missed."""
+    store = SQLStore(f"sqlite:///{tmp_path}/operations.db")
+    worker = Worker(store, session=lambda name: requests.Session(), finish=lambda op, ready: None, providers=[JOBS])
+
+    with opened(None, worker, may_make=True) as found:
+        assert found.list(limit=1) == []
+    store.close()
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"])
+def test_a_database_in_memory_is_no_store_to_look_into(run, tmp_path, url):
+    """It would be an empty one of this process."""
+    done = run("ls", "--store", url)
+
+    assert done.returncode == 2
+    assert b"a database in memory ends with its connection: name a file" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--help",), b"Go on with the operation"),
+        (("--help",), b"Go on with operations"),
         (("ls", "--store", "sqlite:///operations.db"), b"this store needs sqlalchemy: pip install 'trihop[sql]'"),
     ],
 )

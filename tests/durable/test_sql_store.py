@@ -54,13 +54,16 @@ def changed(shelf: InFile, statement: str, *values: Any) -> None:
 
 # ---- URLs
 
+IN_MEMORY = "a database in memory ends with its connection: name a file, or use MemoryStore()"
+
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
         ("operations.db", "'operations.db' is no URL of a database: write sqlite:///operations.db"),
-        ("sqlite://", "a database in memory ends with its connection: use MemoryStore()"),
-        ("sqlite:///:memory:", "a database in memory ends with its connection: use MemoryStore()"),
+        ("sqlite://", IN_MEMORY),
+        ("sqlite:///file:x?mode=memory&uri=true", IN_MEMORY),
+        ("sqlite:///:memory:", IN_MEMORY),
         ("mysql://me:hunter22@db/x", "a store is a SQLite file (sqlite:///…) or PostgreSQL (postgresql://…)"),
         ("nosql://me:hunter22@db/x", "a store is a SQLite file (sqlite:///…) or PostgreSQL (postgresql://…)"),
     ],
@@ -98,6 +101,20 @@ def test_postgresql_takes_the_driver_that_is_there(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(_sql_url, "find_spec", lambda name: name if name == "psycopg2" else None)
 
     assert repr(SQLStore("postgresql+psycopg2://db/x")) == repr(SQLStore("postgresql://db/x"))
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("sqlite:///jobs.db", Path.cwd() / "jobs.db"),
+        ("sqlite:////srv/jobs.db", Path("/srv/jobs.db")),
+        ("sqlite:///file:/srv/my%20jobs.db?uri=true", Path("/srv/my jobs.db")),
+        ("postgresql+psycopg://me@host/jobs", None),
+    ],
+)
+def test_a_store_says_which_file_it_is(url: str, file: Path | None) -> None:
+    """Whether or not it is there yet; a server is none."""
+    assert SQLStore(url).file == file
 
 
 def test_a_password_is_never_shown() -> None:

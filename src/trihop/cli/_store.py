@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -61,10 +62,18 @@ def worker_of(app: str) -> Worker:
 
 
 @contextmanager
-def opened(store_url: str | None, worker: Worker | None = None) -> Iterator[Store]:
-    """The store, closed at the end; what goes wrong with it, or with the operation, is said in a line."""
+def opened(store_url: str | None, worker: Worker | None = None, *, may_make: bool = False) -> Iterator[Store]:
+    """The store, closed at the end; what goes wrong with it, or with the operation, is said in a line.
+
+    Args:
+        store_url: Where it is, unless it is a worker's.
+        worker: Whose store it is, which stays open.
+        may_make: Whether a file that is not there is made, rather than missed: it may be a mistyped one.
+    """
     try:
         if worker is not None:
+            if not may_make:
+                _check_there(worker.store)
             yield worker.store
             return
         if store_url is None:
@@ -78,6 +87,7 @@ def opened(store_url: str | None, worker: Worker | None = None) -> Iterator[Stor
         except ModuleNotFoundError as missing:
             extra = "sql" if missing.name == "sqlalchemy" else "postgresql"
             raise click.ClickException(f"this store needs {missing.name}: pip install 'trihop[{extra}]'") from None
+        _check_there(store)
         try:
             yield store
         finally:
@@ -91,6 +101,15 @@ def opened(store_url: str | None, worker: Worker | None = None) -> Iterator[Stor
             f"{told_holder(taken.holder)} works on it. Stop that first, or wait: should it have crashed, "
             f"its lease runs out in {max(0.0, taken.expires_in_s):.0f} s."
         ) from None
+
+
+def _check_there(store: Store) -> None:
+    file: Path | None = getattr(store, "file", None)  # of a store that is one
+    if file is not None and not file.exists():
+        raise click.ClickException(
+            f"there is no file {file}. sqlite:///jobs.db is looked for in the current folder, sqlite:////srv/jobs.db "
+            "from the root; the first operation with such a store makes it, and so does `trihop worker`."
+        )
 
 
 @dataclass(frozen=True, slots=True)

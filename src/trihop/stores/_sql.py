@@ -7,6 +7,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from trihop._saved import VERSION
 from trihop.stores import OFFERED, Claim, Fenced, Stored, StoredRecord, StoreError, Taken
 from trihop.stores._sql_engine import Database
 from trihop.stores._sql_tables import Due, Lease, Statements
-from trihop.stores._sql_url import parsed
+from trihop.stores._sql_url import file_of, parsed
 
 log = logging.getLogger("trihop")
 
@@ -52,6 +53,11 @@ class SQLStore:
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._statements = Statements(self._database.url.get_backend_name())
         self._last_tick = 0
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file that it is, which may not be there yet; None for PostgreSQL."""
+        return file_of(self._database.url)
 
     def __repr__(self) -> str:
         return f"SQLStore({self._database.shown!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -27,8 +27,8 @@ def parsed(url: str) -> sa.URL:
         raise ValueError(f"{shown(url)!r} is no URL of a database: write sqlite:///operations.db") from None
     kind = found.get_backend_name()
     if kind == "sqlite":
-        if not found.database or found.database == ":memory:":
-            raise ValueError("a database in memory ends with its connection: use MemoryStore()")
+        if not found.database or ":memory:" in found.database or found.query.get("mode") == "memory":
+            raise ValueError("a database in memory ends with its connection: name a file, or use MemoryStore()")
         # Absolute, for a process that changes its folder later, as a daemon does.
         return found if found.database.startswith("file:") else found.set(database=str(Path(found.database).absolute()))
     if kind != "postgresql":
@@ -50,14 +50,19 @@ def shown(url: str | sa.URL) -> str:
     return redact_url(url.set(query={}).render_as_string())
 
 
+def file_of(url: sa.URL) -> Path | None:
+    """The file that the database is; None where it is a server."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    database = str(url.database)
+    return Path(unquote(urlsplit(database).path) if database.startswith("file:") else database)
+
+
 def create_private(url: sa.URL) -> None:
     """Make the file, for its owner alone; SQLite gives what it puts beside the same mode."""
-    database = str(url.database)
-    if database.startswith("file:"):
-        if "mode" in url.query:
-            return
-        database = urlsplit(database).path
-    path = Path(database)
+    path = file_of(url)
+    if path is None or (str(url.database).startswith("file:") and "mode" in url.query):
+        return
     if not path.exists() and path.parent.is_dir():
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
