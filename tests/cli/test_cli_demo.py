@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from processes import ENVIRONMENT, Run
 
+from trihop.cli._app import COMMANDS
+from trihop.cli.demo import typed
 from trihop.viewer import Trace, attempts, read
 
 ENDINGS = {
@@ -96,7 +98,7 @@ def test_the_picture_and_where_it_lies_are_printed(shown: Mapping[str, Shown], f
     demo = shown[fail]
 
     assert f"trace {demo.trace.id}" in demo.out
-    assert f"trihop trace trihop-trace.jsonl {demo.trace.id[:8]}" in demo.out
+    assert f" -m trihop.cli trace trihop-trace.jsonl {demo.trace.id[:8]}" in demo.out
     assert "poll export" in demo.out
 
 
@@ -237,6 +239,41 @@ def test_a_missing_extra_is_one_line_that_says_how_to_install_it(
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert f"pip install '{extra}'" in done.stderr
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a `trihop` and a `python`, which the shell looks in."""
+    for name in ("trihop", "python"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def test_a_command_is_printed_as_it_can_be_typed(programs: Path, monkeypatch: pytest.MonkeyPatch):
+    """By its name where the shell finds it; else by its path, or as the module that was run."""
+    module = str(programs / "trihop" / "cli" / "__main__.py")
+
+    assert typed(str(programs / "trihop")) == ("trihop",)
+    assert typed(str(programs / "python")) == (str(programs / "python"),)
+    assert typed("-c") == ("trihop",)
+    assert typed(module) == (sys.executable, "-m", "trihop.cli")
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    assert typed(module) == ("python", "-m", "trihop.cli")
+    monkeypatch.setenv("PATH", "")
+    assert typed(str(programs / "trihop")) == (str(programs / "trihop"),)
+
+
+@pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)])
+def test_no_help_is_cut_at_eighty_columns(run: Run, command: tuple[str, ...]):
+    """Each command has a line of its own in the list, a whole sentence, and no line is wider."""
+    lines = run(*command, "--help", env={"COLUMNS": "80"}).stdout.decode().splitlines()
+
+    assert lines[0].startswith("Usage: trihop")
+    assert max(map(len, lines)) <= 80
+    listed = lines[lines.index("Commands:") + 1 :] if not command else []
+    assert [line.split()[0] for line in listed] == ([] if command else list(COMMANDS))
+    assert all(line.endswith(".") and not line.endswith("...") for line in listed)
 
 
 def test_version_and_help_read_well(run: Run):

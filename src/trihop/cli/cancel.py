@@ -11,7 +11,10 @@ from trihop.cli._store import app_option, opened, worker_of
 @click.argument("key")
 @app_option
 def cancel(key: str, app: str) -> None:
-    """Ask the server to cancel the job of the operation under KEY; it is best effort at every server."""
+    """Ask the server to cancel an operation's job.
+
+    The operation is the one under KEY. It is best effort at every server: a job may be over before, or go on.
+    """
     worker = worker_of(app)
     with opened(None, worker):
         try:

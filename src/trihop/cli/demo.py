@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from shutil import which
 
 import click
 import requests
@@ -152,4 +155,23 @@ def _show_trace(file: Path, trace_id: str | None) -> None:
         raise click.ClickException(f"no trace was written to {file}: is OTEL_SDK_DISABLED set?")
     to = console()
     show(draw(found, paper(to)), to)
-    click.echo(f"\nin {file}; to see it again: trihop trace {file} {found.id[:8]}")
+    again = (*typed(sys.argv[0]), "trace", str(file), found.id[:8])
+    click.echo(f"\nin {file}; to see it again: {shlex.join(again)}")
+
+
+def typed(program: str) -> tuple[str, ...]:
+    """How the command line can be called again from here, where it may lie in no folder that the shell looks in.
+
+    Args:
+        program: What stands first on our own command line: the script, or the module that runs in its place.
+    """
+    if Path(program).name == "__main__.py":
+        return ("python" if _is_found("python", sys.executable) else sys.executable, "-m", "trihop.cli")
+    return ("trihop" if _is_found("trihop", program) or not Path(program).exists() else program,)
+
+
+def _is_found(name: str, path: str) -> bool:
+    """Whether the shell means this file by that name."""
+    found = which(name)
+    # Not resolved: the links in the folders of two virtual environments may lead to one Python.
+    return found is not None and os.path.abspath(found) == os.path.abspath(path)

@@ -12,7 +12,9 @@ from trihop.cli._store import opened, store_option
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask, even where the job may still run.")
 def forget(key: str, store_url: str | None, yes: bool) -> None:
-    """Delete the record under KEY; the block that has the key submits anew then.
+    """Delete the record of an operation.
+
+    The block that has its KEY submits anew then.
 
     The job, if it still runs, goes on at the server: `trihop cancel` stops it.
     """

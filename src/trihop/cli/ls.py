@@ -32,11 +32,15 @@ _LINES_BESIDE = 4  # the head, an empty line, the last line, and the cursor's
 @click.command()
 @store_option
 @click.option("--open", "open_only", is_flag=True, help="Only those without an ending.")
-@click.option("--limit", default=100, show_default=True, help="So many, the latest saved first.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; durations in seconds.")
-@click.option("--watch", is_flag=True, help="Again every two seconds, until Ctrl-C.")
+@click.option(
+    "--limit", default=100, show_default=True, metavar="N", help="No more than so many, the latest saved first."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; durations are in seconds.")
+@click.option("--watch", is_flag=True, help="List again every two seconds, until Ctrl-C.")
 def ls(store_url: str | None, open_only: bool, limit: int, as_json: bool, watch: bool) -> None:
-    """List operations: state, age, polls, next check, deadline and trace.
+    """List the operations in a store.
+
+    Told of each are state, age, polls, next check, deadline and trace.
 
     STATUS is how an operation ended, or: begun, polling, ready (over, not fetched), stopped (timed out or out of
     budget: resume it), in doubt (killed in mid-submit), reconcile (a person must look; it is never submitted again).

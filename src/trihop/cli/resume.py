@@ -11,9 +11,11 @@ from trihop.cli._store import app_option, opened, worker_of
 @click.command()
 @click.argument("key")
 @app_option
-@click.option("--deadline", type=float, metavar="SECONDS", help="Instead of the stored one.")
+@click.option("--deadline", type=float, metavar="SECONDS", help="A deadline from now, instead of the stored one.")
 def resume(key: str, app: str, deadline: float | None) -> None:
-    """Go on with the operation under KEY: wait until its job is over, and call the worker's finish().
+    """Wait for an operation here, and finish it.
+
+    Goes on with the operation under KEY until its job is over, and calls the worker's finish().
 
     Nothing is submitted twice. Where the operation was never submitted, run the block again that has its payload.
     """

@@ -22,7 +22,10 @@ _FEWEST_DIGITS = 8
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="The record itself, as JSON.")
 def show(which: str, store_url: str | None, as_json: bool) -> None:
-    """Show one operation, by its key, or by the first digits of its operation id or trace id."""
+    """Show all that is known of one operation.
+
+    It is named by its key, or by the first eight digits or more of its operation id or trace id.
+    """
     with opened(store_url) as store:
         stored = found(store, which)
         if as_json:
