@@ -116,6 +116,22 @@ def test_any_hop_can_be_named(server, clock, session, spans, name):
     assert [span.name for span in spans.children(spans.named("export"))] == [f"{name} export"]
 
 
+def test_a_hop_of_an_operation_that_has_ended_is_not_entered(server, clock, session, spans):
+    """Nor does one that is left open judge an answer: no span comes after the end."""
+    server.script(running())
+    with operation("export", deadline=60, clock=clock, session=session) as op:
+        late, open_one = op.hop("download"), op.hop("poll").__enter__()
+        answer = session.get(f"{server.url}jobs/1")
+    ended = [span.name for span in spans.all]
+
+    with pytest.raises(RuntimeError, match="'export' has ended"), late:
+        pass
+    with pytest.raises(RuntimeError, match="'export' has ended"):
+        open_one.wait(answer)
+    assert [span.name for span in spans.all] == ended
+    assert clock.sleeps == []
+
+
 def test_the_callers_own_exception_ends_the_hop_it_was_raised_in(server, clock, spans):
     """Hop and root have its name as their error; it passes through as it is."""
     with pytest.raises(KeyError), operation("export", deadline=60, clock=clock) as op, op.hop("poll"):

@@ -603,6 +603,7 @@ def test_after_its_block_it_still_tells_and_sends_nothing(clock, server):
     server.script(accepted())
     with operation("export", deadline=60, clock=clock) as op:
         job = op.submit("POST", f"{server.url}jobs")
+        by_hand = op.hop("poll")
 
     assert (op.job, len(op.id)) == (job, 32)
     for use in (
@@ -611,6 +612,8 @@ def test_after_its_block_it_still_tells_and_sends_nothing(clock, server):
         lambda: op.download(f"{server.url}files/1"),
         lambda: op.cancel(job),
         lambda: op.once("x", lambda: 1),
+        lambda: op.hop("poll"),
+        by_hand.__enter__,
     ):
         with pytest.raises(RuntimeError, match="'export' has ended"):
             use()

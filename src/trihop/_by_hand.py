@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -45,16 +46,17 @@ class Steps:
 class HopByHand:
     """`with op.hop("poll", surface=…) as hop:` and in it `hop.wait(response)`."""
 
-    def __init__(self, run: Run, name: str, surface: Any) -> None:
-        self._run = run
+    def __init__(self, open_run: Callable[[], Run], name: str, surface: Any) -> None:
+        self._open_run = open_run
+        self._run = open_run()
         self.name = name
-        self._poller = Poller(run, surface=surface) if name == "poll" else None
+        self._poller = Poller(self._run, surface=surface) if name == "poll" else None
         self._hop: Hop | None = None
         self._before: Sent | None = None
         self._unjudged: list[_Unjudged] = []
 
     def __enter__(self) -> HopByHand:
-        self._run.check_deadline()
+        self._open_run().check_deadline()
         self._block = self._run.in_hop(self.name, None, taker=self)
         self._hop = self._block.__enter__()
         return self
@@ -73,10 +75,10 @@ class HopByHand:
 
         Raises:
             As `Operation.poll`.
-            RuntimeError: The hop is not a poll, or not open.
+            RuntimeError: The hop is not a poll, or not open, or its operation has ended.
             TypeError: It is no response.
         """
-        run, hop, poller = self._run, self._hop, self._poller
+        run, hop, poller = self._open_run(), self._hop, self._poller
         if poller is None or hop is None:
             raise RuntimeError("hop.wait() is for an open poll hop: with op.hop('poll') as hop: … hop.wait(response)")
         expect(response, requests.Response, "hop.wait(response)", "the requests.Response of a poll of yours")

@@ -610,12 +610,15 @@ class Operation(Block):
         Args:
             name: "submit", "poll" or "download".
             surface: For `hop.wait(response)`; else the provider's.
+
+        Raises:
+            RuntimeError: The operation has ended; also where the block is entered after it has.
         """
         if name not in ("submit", "poll", "download"):
             raise ValueError(f"operation {self.name!r}: a hop is 'submit', 'poll' or 'download', got {name!r}")
         if surface is not None:
             expect_callable(surface, f"operation {self.name!r}: hop(surface=)", "a function, such as ReadState(…)")
-        return HopByHand(self._open_run, name, surface)
+        return HopByHand(lambda: self._open_run, name, surface)
 
     def _results(self, what: Ready | Result | Call | str) -> list[tuple[str, Result]]:
         match what:
