@@ -161,6 +161,42 @@ def test_what_went_out_is_remembered_and_the_oldest_forgotten(session) -> None:
     assert ("t0k3n-999" in found, "t0k3n-0" in found) == (True, False)
 
 
+def credentials(session, **options) -> set[str]:
+    return set(Secrets(session).credentials(options))
+
+
+def test_names_and_versions_are_known_and_no_credentials(session) -> None:
+    """A path has a user, a tenant and a version by right; what they are beside is the secret."""
+    carried = {"X-Tenant": "acme-corp", "X-Api-Key": "4pi-key", "Authorization": "Basic c29tZW9uZTpwNHNz"}
+    session.headers.update(carried)
+    session.params = {"api-version": "2026-01-01"}
+    assert known(session) >= {"acme-corp", "2026-01-01", "someone", "4pi-key"}
+    assert credentials(session) == {"4pi-key", "Basic c29tZW9uZTpwNHNz", "c29tZW9uZTpwNHNz", "someone:p4ss"}
+    session.headers.clear()
+    assert credentials(session, auth=("someone", "p4ssword")) == {"p4ssword"}
+
+
+def test_a_header_that_an_auth_handler_set_is_known_by_whatever_name(session) -> None:
+    """Without a handler, a request's header by such a name is the caller's business."""
+    request = requests.Request("GET", "https://h/", headers={"X-Magic": "w4nd-of-elder", "Accept": "text/plain"})
+    for auth, expected in ((None, []), (lambda request: request, ["w4nd-of-elder"])):
+        secrets = Secrets(session)
+        secrets.learn(request.prepare())
+        assert secrets.known({"auth": auth}) == expected
+        assert secrets.credentials({"auth": auth}) == []
+
+
+def test_of_what_auth_handlers_set_the_oldest_is_forgotten(session) -> None:
+    """A handler may mint a value for each of ten thousand requests."""
+    session.auth = lambda request: request
+    secrets = Secrets(session)
+    for number in range(200):
+        secrets.learn(requests.Request("GET", "https://h/", headers={"X-Magic": f"m4gic-{number}"}).prepare())
+        found = secrets.known({})
+    assert len(found) == 128
+    assert ("m4gic-199" in found, "m4gic-0" in found) == (True, False)
+
+
 def test_what_an_adapter_added_is_looked_for_when_it_matters(session) -> None:
     """The last request is looked into as it stood when it was sent."""
     secrets = Secrets(session)

@@ -13,7 +13,7 @@ from trihop._prepare import AsInRequests
 from trihop._session import Sent, Timeout
 from trihop._tracing import CLIENT, INTERNAL, TraceSpan, quietly
 from trihop._values import Call, Job
-from trihop._words import error_type_of, first_words, http_attributes
+from trihop._words import error_type_of, first_words
 
 if TYPE_CHECKING:
     from weakref import ref
@@ -96,7 +96,7 @@ class Hop:
             **run.common,
             semconv.HOP: name,
             semconv.JOB_ID: None if job is None else run.shown(job.id),
-            **(http_attributes(call.method, call.url) if call is not None else {}),
+            **(run.asking(call.method, call.url) if call is not None else {}),
         }
         at_ns = run.now_ns() if at_ns is None else at_ns
         at_ns = at_ns if begun is None else begun["started_ns"]
@@ -165,7 +165,7 @@ class Hop:
 
     def asked(self, method: str, url: str) -> None:
         """Tell what is asked, where that was not known when the hop began."""
-        self.attributes |= http_attributes(method, url)
+        self.attributes |= self.run.asking(method, url)
 
     def attempt(
         self,

@@ -23,6 +23,7 @@ class OperationRecord:
         polls: How often the status monitor was asked.
         elapsed_s: Seconds since it began.
         trace_url: Where the trace can be looked at; None where there is none, or nobody said.
+        job_shown: The job's id as it may be written down, where that is another text: it is, or has, a credential.
     """
 
     name: str
@@ -35,6 +36,7 @@ class OperationRecord:
     polls: int = 0
     elapsed_s: float = 0.0
     trace_url: str | None = None
+    job_shown: str | None = None
 
     @property
     def job_id(self) -> str | None:
@@ -50,7 +52,7 @@ class OperationRecord:
         known = {
             "operation": self.name,
             "key": self.key,
-            "job": self.job_id,
+            "job": self.job_id if self.job_shown is None else self.job_shown,
             "state": self.state,
             "polls": self.polls or None,
             "elapsed": f"{self.elapsed_s:.1f}s",

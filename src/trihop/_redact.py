@@ -64,7 +64,7 @@ _PATH_PARAMETER = re.compile(r"(?<=[;/])([^;/=]{1,64})=[^;/]*")  # ;jsessionid=â
 _JWT = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))eyJ[A-Za-z0-9_-]{10,}[A-Za-z0-9_.=-]*")
 
 
-def redact_url(url: str) -> str:
+def redact_url(url: str, *, known: Iterable[str] = ()) -> str:
     """The URL as it may be written down, byte for byte but for what is secret.
 
     User and password become `REDACTED:REDACTED@`. A signed link keeps its query's
@@ -74,6 +74,10 @@ def redact_url(url: str) -> str:
     an encoded URL. A path that is itself the key cannot be told from any other.
     A fragment is replaced: it never travels, and browsers keep tokens there.
     Cut at 2,048 characters. No text makes this function raise.
+
+    Args:
+        url: Any URL, whole or relative.
+        known: Secrets that are replaced wherever they stand behind the host, as in `redact_text`.
 
     Source: OpenTelemetry's rules for `url.full`, with a longer list of names.
 
@@ -94,7 +98,23 @@ def redact_url(url: str) -> str:
         url = f"{path}{mark}{_redact_query(query) if query else ''}{hash_}{REDACTED if fragment else ''}"
     if "eyJ" in url:
         url = _JWT.sub(REDACTED, url)
+    if known:
+        start = max(0, url.find("/", url.find("//") + 2))
+        url = url[:start] + redact_known(url[start:], known)
     return url[:_LONGEST_URL]
+
+
+def redact_known(text: str, known: Iterable[str]) -> str:
+    """The text without these secrets, each of six characters or more, also where they are percent-encoded or escaped.
+
+    >>> redact_known("/bots/b0t-t0ken/jobs", ["b0t-t0ken"])
+    '/bots/REDACTED/jobs'
+    """
+    respelt = "%" in text or "\\" in text
+    for secret in known:
+        if secret in text or (respelt and not secret.isalnum()):
+            text = _without_known(text, secret)
+    return text
 
 
 def is_signed(url: str) -> bool:
@@ -195,8 +215,13 @@ def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: _redact_header(name.lower(), value) for name, value in headers.items()}
 
 
+def is_harmless(name: str) -> bool:
+    """Whether a header field, its name in lower case, is known to carry no secret."""
+    return name in _HARMLESS_HEADERS or name.startswith(_HARMLESS_PREFIXES)
+
+
 def _redact_header(name: str, value: str) -> str:
-    if name in _HARMLESS_HEADERS or name.startswith(_HARMLESS_PREFIXES):
+    if is_harmless(name):
         return value
     if name in _LINK_HEADERS:
         return redact_url(value)

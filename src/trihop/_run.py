@@ -25,7 +25,7 @@ from trihop._hops import error_fields
 from trihop._lines import command_line, polls, seconds_as
 from trihop._pacing import Pause
 from trihop._record import OperationRecord
-from trihop._redact import SHORTEST_KNOWN, redact_text, redacted_cause
+from trihop._redact import SHORTEST_KNOWN, redact_known, redact_text, redacted_cause
 from trihop._secrets import quotable
 from trihop._session import Courier, Sent, Timeout
 from trihop._surface import ReadState
@@ -275,7 +275,7 @@ class Run:
             self.operation_id,
             self.key,
             self.last_hop,
-            None if self.job is None else self.job.id,
+            self.job_shown(),
             None if self.job is None else self.job.state,
             self.polls,
             self.elapsed_s,
@@ -368,7 +368,10 @@ class Run:
             more: Attributes of the class.
         """
         known = self.secrets()
-        error = kind(redact_text(what, known=known), self.record(), then)
+        record, job_shown = self.record(), self.job_shown()
+        if job_shown != record.job_id:
+            record = replace(record, job_shown=job_shown)
+        error = kind(redact_text(what, known=known), record, then)
         if cause is not None:
             error.cause = redacted_cause(cause, known)
         for name, value in more.items():
@@ -428,6 +431,15 @@ class Run:
         if self.job is None:
             return "Nothing is known of a job; see whether one was started before submitting again."
         return "The job may still finish: poll error.job in a new operation to wait on, or cancel it."
+
+    def job_shown(self) -> str | None:
+        """The job's id as it may be written down: whole, but for a credential that it is, or has in it."""
+        job_id = None if self.job is None else self.job.id
+        return None if job_id is None else redact_known(job_id, self.courier.credentials())
+
+    def asking(self, method: str, url: str) -> dict[str, Any]:
+        """What a span says of a request before it is answered."""
+        return http_attributes(method, url, known=self.courier.credentials())
 
     def secrets(self) -> list[str]:
         """Texts of the session that must never be shown, wherever they turn up."""
@@ -544,7 +556,7 @@ class Run:
             **self.common,
             semconv.HOP: "request",
             semconv.JOB_ID: None if self.job is None else self.shown(self.job.id),
-            **http_attributes(call.method, call.url),
+            **self.asking(call.method, call.url),
         }
         span = self.root.child(call.method.upper(), CLIENT, attributes, at_ns=self.now_ns())
         sent = courier.send(call, quiet=span.sending, headers=span.headers(), timeout=timeout)

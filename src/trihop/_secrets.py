@@ -21,7 +21,7 @@ from urllib.request import getproxies
 import requests
 from requests.utils import get_auth_from_url
 
-from trihop._redact import REDACTED, SHORTEST_KNOWN, is_signed, redact_text
+from trihop._redact import REDACTED, SHORTEST_KNOWN, is_harmless, is_signed, redact_text
 
 CREDENTIAL_NAME = re.compile(
     r"auth|cookie|key|token|secret|signature|password|session|credential|jwt|^(x-)?sig$|assertion", re.IGNORECASE
@@ -49,7 +49,9 @@ class Secrets:
     def __init__(self, session: requests.Session) -> None:
         self._session = session
         self._sent: dict[str, None] = {}
+        self._signed: dict[str, None] = {}
         self._known: list[str] | None = None
+        self._credentials: list[str] = []
         self._learnt: tuple[Any, ...] = ()
         self._of_environment: list[str] | None = None
         self.last: requests.PreparedRequest | None = None
@@ -87,15 +89,21 @@ class Secrets:
         if self._known is not None:
             return self._known  # nothing new went out since, so there is nothing new to be quoted
         found: list[str] = []
+        credentials: list[str] = []
         for name, value in session.headers.items():
             if name.lower() not in _PLAIN_HEADERS:
-                found += _in_value(name, _text(value))
+                kind = credentials if CREDENTIAL_NAME.search(name) else found
+                kind += _in_value(name, _text(value))
         for auth in (session.auth, options.get("auth")):
+            if callable(auth):
+                self._learn_signed()
             # requests' own classes, and most others, call them so.
             parts = (
                 auth if isinstance(auth, tuple) else [getattr(auth, name, None) for name in ("username", "password")]
             )
-            found += [_text(part) for part in parts if isinstance(part, (str, bytes))]
+            texts = [_text(part) for part in parts if isinstance(part, (str, bytes))]
+            found += texts[:1]
+            credentials += texts[1:]
         found += [cookie.value for cookie in session.cookies if cookie.value is not None]
         found += [value for _, value in _pairs(session.params)]
         for proxies in (session.proxies, options.get("proxies")):
@@ -105,8 +113,31 @@ class Secrets:
             found += self._in_environment()
         for cert in (session.cert, options.get("cert")):
             found += [str(path) for path in (cert if isinstance(cert, tuple) else (cert,)) if path is not None]
-        self._known = [*_worth_it(found), *self._sent]
+        credentials = _worth_it([*credentials, *self._sent])
+        self._known = [*_worth_it(found), *credentials, *self._signed]
+        # Of `user:password` the user is a name, which paths have by right.
+        pairs = [known for known in self._known if ":" in known]
+        self._credentials = [one for one in credentials if not any(pair.startswith(f"{one}:") for pair in pairs)]
         return self._known
+
+    def credentials(self, options: Mapping[str, Any]) -> list[str]:
+        """Of what is known, that which has no place in a path or an id.
+
+        Left out are users, and what stands under names that tell of no credential: a tenant, a version.
+        """
+        self.known(options)
+        return self._credentials
+
+    def _learn_signed(self) -> None:
+        """What an auth handler may have put into the latest request, by whatever name."""
+        fields = self._learnt[1] if self._learnt else {}
+        for name, value in fields.items():
+            name = name.lower()
+            if not (name in _PLAIN_HEADERS or is_harmless(name) or CREDENTIAL_NAME.search(name)):
+                text = _text(value[1] if isinstance(value, tuple) else value)
+                self._signed |= dict.fromkeys(_worth_it([text]))
+        while len(self._signed) > _MOST_REMEMBERED:
+            del self._signed[next(iter(self._signed))]
 
     def _in_environment(self) -> list[str]:
         """Of its proxies; read once, as requests are prepared: that takes longer than all the rest."""

@@ -118,6 +118,10 @@ class Courier:
         """Texts that must never be shown, wherever they turn up."""
         return self.preparing.secrets.known(self.preparing.options)
 
+    def credentials(self) -> list[str]:
+        """Of those texts the ones that have no place in a path or an id."""
+        return self.preparing.secrets.credentials(self.preparing.options)
+
     def send(
         self,
         call: Call,

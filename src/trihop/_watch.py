@@ -30,7 +30,6 @@ from trihop._run import Run
 from trihop._session import Sent
 from trihop._tracing import CLIENT, Silence, TraceSpan, quietly
 from trihop._values import Call, Job, Ready, Reply, as_call
-from trihop._words import http_attributes
 
 _MOST_PENDING = 256
 _TRACED_POLLS = 8
@@ -367,7 +366,7 @@ class Watch:
             **run.common,
             semconv.HOP: "request",
             semconv.JOB_ID: None if run.job is None or len(self._evidence.polled) > 1 else run.shown(run.job.id),
-            **http_attributes(method, sent.url),
+            **run.asking(method, sent.url),
             semconv.HTTP_RESPONSE_STATUS_CODE: sent.status_code,
             semconv.HTTP_REQUEST_RESEND_COUNT: sent.resends or None,
         }

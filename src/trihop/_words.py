@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trihop import _semconv as semconv
@@ -43,9 +43,10 @@ def address(url: str) -> dict[str, Any]:
     return {semconv.SERVER_ADDRESS: origin.host.strip("[]"), semconv.SERVER_PORT: origin.port}
 
 
-def http_attributes(method: str, url: str) -> dict[str, Any]:
-    """What a span says of a request before it is answered."""
-    return {semconv.HTTP_REQUEST_METHOD: method.upper(), **address(url), semconv.URL_FULL: redact_url(url)}
+def http_attributes(method: str, url: str, *, known: Iterable[str] = ()) -> dict[str, Any]:
+    """What a span says of a request before it is answered; `known` are credentials that its URL may have."""
+    shown = redact_url(url, known=known)
+    return {semconv.HTTP_REQUEST_METHOD: method.upper(), **address(url), semconv.URL_FULL: shown}
 
 
 def error_type_of(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import logging
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -19,10 +20,12 @@ from trihop import (
     Accepted,
     Content,
     Failed,
+    JobFailed,
     JobPartiallyFailed,
     Pending,
     Rejected,
     Reply,
+    StatusUnavailable,
     SubmitRejected,
     Succeeded,
     SurfaceError,
@@ -71,6 +74,66 @@ def test_no_credential_turns_up_anywhere(
     if isinstance(caught, TrihopError):
         # The URLs that it takes to go on are in there, and they may be signed.
         assert_silent(canaries.pickle_texts(caught), canaries.CREDENTIALS)
+
+
+# ---- where no name tells of it
+
+
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+@pytest.mark.parametrize("spelt", [canaries.API_KEY, quote(canaries.API_KEY, safe="")])
+def test_a_known_credential_in_a_path_is_in_no_span_and_no_message(world: World, spans: SpanLog, spelt: str) -> None:
+    """The session's key again as a part of each URL, as it is and percent-encoded; users and tenants stay."""
+    world.session.headers["X-Tenant"] = "acme-corp"
+    status = {"Location": f"/acme-corp/{spelt}/jobs/7"}
+    world.server.script(Reply(202, {"id": "7"}, headers=status), {"status": "running"}, 403)
+    with pytest.raises(StatusUnavailable) as refused, world.operation() as op:
+        op.poll(op.submit("POST", f"{world.server.url}{spelt}/jobs"))
+    world.server.script(200)
+    with world.operation():
+        world.session.get(f"{world.server.url}{spelt}/plain")
+
+    assert_silent(canaries.span_texts(spans.all), {"the API key": canaries.API_KEY})
+    told = [("the message", str(refused.value)), *canaries.event_texts(world.events)]
+    assert_silent(iter(told), {"the API key": canaries.API_KEY})
+    submitted, polled = spans.named("submit export"), spans.named("poll export")
+    assert str((submitted.attributes or {})["url.full"]).startswith(f"{world.server.url}REDACTED/jobs")
+    assert str((polled.attributes or {})["url.full"]).startswith(f"{world.server.url}acme-corp/REDACTED/jobs/7")
+
+
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+def test_a_job_id_that_is_a_credential_is_in_no_message_and_no_event(world: World, spans: SpanLog) -> None:
+    """It is shown as REDACTED; `error.job` has it, for code that goes on."""
+    accepted = Reply(202, {"id": canaries.API_KEY}, headers={"Location": "/jobs/7"})
+    world.server.script(accepted, {"status": "failed"})
+    with pytest.raises(JobFailed) as failed, world.operation() as op:
+        op.poll(op.submit("POST", world.jobs))
+
+    told = [*canaries.event_texts(world.events), *canaries.span_texts(spans.all), ("the message", str(failed.value))]
+    assert_silent(iter(told), {"the API key": canaries.API_KEY})
+    assert "job=REDACTED" in str(failed.value)
+    assert {event.job_id for event in world.events} == {None, "REDACTED"}
+    assert failed.value.job_id == canaries.API_KEY
+    assert str(pickle.loads(pickle.dumps(failed.value))) == str(failed.value)
+
+
+def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    request.headers["X-Magic"] = canaries.OAUTH
+    return request
+
+
+@pytest.mark.parametrize("world", ["basic"], indirect=True)
+@pytest.mark.parametrize("given", ["session", "submit"])
+def test_what_an_auth_handler_sends_is_known_by_whatever_name(world: World, spans: SpanLog, given: str) -> None:
+    """A server that quotes it quotes it to nobody."""
+    world.session.auth = sign if given == "session" else None
+    options = {"auth": sign} if given == "submit" else {}
+    world.server.script(lambda call: Reply(422, {"code": "E7", "message": f"{call.headers['X-Magic']} may not"}))
+    with pytest.raises(SubmitRejected, match="E7: REDACTED may not") as rejected, world.operation() as op:
+        op.submit("POST", world.jobs, **options)
+
+    assert_silent(canaries.span_texts(spans.all), {"an OAuth token": canaries.OAUTH})
+    assert_silent(canaries.event_texts(world.events), {"an OAuth token": canaries.OAUTH})
+    assert_silent(canaries.pickle_texts(rejected.value), {"an OAuth token": canaries.OAUTH})
 
 
 # ---- what the server said
