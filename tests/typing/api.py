@@ -174,6 +174,7 @@ def options(clock: VirtualClock) -> None:
         "b", deadline=1.5, provider=generic.ACCEPTED, key="k", on_event=show, attributes={"tenant": "acme", "n": 1}
     )
     operation("c", deadline=dt.timedelta(hours=1), origins=["https://files.example.com"], propagate=False)
+    operation("t", deadline=60, trace_url="http://localhost:16686/trace/{trace_id}")
     operation("d", deadline=dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc), on_interrupt="cancel", clock=clock)
 
     def listener(event: Event) -> None:
@@ -225,6 +226,7 @@ def errors(session: requests.Session, url: str) -> None:
         assert_type(fault.reply, Reply | None)
     except OperationError as error:
         assert_type((error.operation, error.operation_id, error.trace_id), tuple[str, str, str | None])
+        assert_type(error.trace_url, str | None)
         assert_type((error.hop, error.job_id, error.state), tuple[str | None, str | None, str | None])
         assert_type((error.status_code, error.polls, error.elapsed), tuple[int | None, int, float])
         assert_type(error.job, Job | None)
@@ -347,6 +349,7 @@ def mistakes(op: Operation, ready: Ready, job: Job) -> None:
     operation("a")  # type: ignore[call-arg]
     operation("a", deadline="soon")  # type: ignore[arg-type]
     operation("a", deadline=60, timeout=5)  # type: ignore[call-arg]
+    operation("a", deadline=60, trace_url=b"http://h/{trace_id}")  # type: ignore[arg-type]
     operation("a", deadline=60, on_interrupt="stop")  # type: ignore[arg-type]
     op.submit("POST", "u", jason={})  # type: ignore[call-arg]
     op.submit("POST", "u", stream=True)  # type: ignore[call-arg]

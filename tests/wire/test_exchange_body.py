@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import gzip
 import io
 import ssl
@@ -26,6 +27,7 @@ from sockets import (
     until,
 )
 
+from trihop import operation
 from trihop._exchange import DeadlineCut, Exchange, bounded, install
 
 install()
@@ -266,6 +268,21 @@ def test_the_callers_timeout_is_back_on_the_socket(session: requests.Session) ->
         assert exchange.requests == 1
         pooled = sockets.pool_of(session.get_adapter(server.url)).pool.queue[-1]
         assert pooled.sock.gettimeout() == 7
+
+
+@pytest.mark.parametrize("length", [b"-1", b"-99999999999999999999"])
+def test_a_length_below_nothing_is_none(session: requests.Session, length: bytes) -> None:
+    """The body goes on to the end of the connection, and nobody complains when the response is let go of."""
+
+    def serve(peer: Peer) -> None:
+        peer.head()
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: " + length + b"\r\n\r\nrows")
+
+    with Server(serve) as server, operation("export", deadline=5, session=session) as op:
+        assert session.get(server.url).content == b"rows"
+        assert op.download(server.url).content == b"rows"
+        del session.get(server.url, stream=True).raw
+        gc.collect()
 
 
 # ---- uploads
