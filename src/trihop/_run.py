@@ -435,7 +435,10 @@ class Run:
     def job_shown(self) -> str | None:
         """The job's id as it may be written down: whole, but for a credential that it is, or has in it."""
         job_id = None if self.job is None else self.job.id
-        return None if job_id is None else redact_known(job_id, self.courier.credentials())
+        if job_id is None:
+            return None
+        self.secrets()  # as they are now: the submit's own have just gone out
+        return redact_known(job_id, self.courier.credentials())
 
     def asking(self, method: str, url: str) -> dict[str, Any]:
         """What a span says of a request before it is answered."""

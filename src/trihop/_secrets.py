@@ -52,6 +52,7 @@ class Secrets:
         self._signed: dict[str, None] = {}
         self._known: list[str] | None = None
         self._credentials: list[str] = []
+        self._looked = False
         self._learnt: tuple[Any, ...] = ()
         self._of_environment: list[str] | None = None
         self.last: requests.PreparedRequest | None = None
@@ -88,6 +89,7 @@ class Secrets:
             self.learn(request)
         if self._known is not None:
             return self._known  # nothing new went out since, so there is nothing new to be quoted
+        self._looked = True
         found: list[str] = []
         credentials: list[str] = []
         for name, value in session.headers.items():
@@ -124,8 +126,10 @@ class Secrets:
         """Of what is known, that which has no place in a path or an id.
 
         Left out are users, and what stands under names that tell of no credential: a tenant, a version.
+        These are those that `known` found when it last looked: looking takes longer than a hop may.
         """
-        self.known(options)
+        if not self._looked:
+            self.known(options)
         return self._credentials
 
     def _learn_signed(self) -> None:

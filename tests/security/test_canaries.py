@@ -116,6 +116,17 @@ def test_a_job_id_that_is_a_credential_is_in_no_message_and_no_event(world: Worl
     assert str(pickle.loads(pickle.dumps(failed.value))) == str(failed.value)
 
 
+@pytest.mark.parametrize("world", ["session"], indirect=True)
+def test_a_job_id_that_is_a_credential_of_the_submit_alone_is_in_no_event(world: World) -> None:
+    """It is known as soon as it has gone out."""
+    world.server.script(Reply(202, {"id": canaries.WRITTEN}, headers={"Location": "/jobs/7"}))
+    with world.operation() as op:
+        op.submit("POST", world.jobs, headers=world.written)
+
+    assert_silent(canaries.event_texts(world.events), {"the token given to op.submit": canaries.WRITTEN})
+    assert "REDACTED" in {event.job_id for event in world.events}
+
+
 def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
     request.headers["X-Magic"] = canaries.OAUTH
     return request
