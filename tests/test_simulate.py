@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulate.reckon import ENGINE, FLEET, WORKER, Scale, demand, mean_pause_s
+from simulate.reckon import ENGINE, FLEET, WORKER, Scale, carries, demand, mean_pause_s
 from simulate.run import simulate
 from simulate.setting import FLEETS, WORKERS, Costs, Server, Setting
 from simulate.tables import show_load, show_reckoned
@@ -172,6 +172,13 @@ def test_what_breaks_first_is_what_there_is_least_of():
 
     assert next(iter(few.used)) == "connections"
     assert next(iter(many.used)) != "connections"
+
+
+def test_an_engine_carries_what_its_dispatcher_offers():
+    """Five hundred at each look, so that ten looks a second carry ten times as many polls."""
+    assert carries(UNITS, Scale(), ENGINE)["offers of one dispatcher"] == pytest.approx(500)
+    assert carries(UNITS, Scale(offers_every_s=0.1), ENGINE)["offers of one dispatcher"] == pytest.approx(5_000)
+    assert "connections" not in carries(UNITS, Scale(), ENGINE)
 
 
 def test_the_tables_change_with_their_inputs(capsys):

@@ -41,7 +41,7 @@ def main() -> None:
         ]
         for setting, found in zip(settings, pool.map(simulate, settings), strict=True):
             show_load(setting, found)
-    show_reckoned(units, Scale(threads=given.threads, cores=given.cores))
+    show_reckoned(units, Scale(threads=given.threads, cores=lanes))
     print(f"\nmeasured in {measured_s:.0f} s, all in {clock.monotonic() - began_s:.0f} s")
 
 

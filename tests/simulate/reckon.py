@@ -32,7 +32,7 @@ class Scale:
         workers: Threads that ask.
         threads: Of these in a process.
         latency_s: How long a server's answer takes.
-        cores: Of the database.
+        cores: Of the database; 1 for a file, which has one writer.
         wal_per_s: Bytes a second that its log's disk takes.
         connections: How many it accepts (PostgreSQL's default).
         vacuum_pages_per_s: How many pages its vacuum cleans in a second (PostgreSQL's defaults:
@@ -118,6 +118,14 @@ def polls(units: Units) -> dict[str, Poll]:
     }
 
 
+def carries(units: Units, scale: Scale, way: str) -> dict[str, float]:
+    """How many polls a second each resource carries, the first to break first; those that polls do not use left out."""
+    found = demand(units, scale, way, 300.0)
+    twice = demand(units, scale, way, 600.0)
+    moved = {name: share for name, share in found.used.items() if share != twice.used[name]}
+    return {name: found.polls_per_s / share for name, share in moved.items()}
+
+
 def mean_pause_s(cap_s: float, *, hinted: bool) -> float:
     """The mean of the pauses that the library makes, long after the start.
 
@@ -164,16 +172,18 @@ def demand(units: Units, scale: Scale, way: str, pause_s: float) -> Demand:
     processes = scale.workers / scale.threads
     dead_per_s = polls_per_s * poll.updates
     vacuum_every_s = scale.vacuum_at * scale.jobs / dead_per_s
-    pages = scale.jobs * (units.row_bytes + sum(units.index_bytes.values())) / _PAGE_BYTES
     threads = polls_per_s * (scale.latency_s + poll.wait_s)
     used = {
         "database CPU": polls_per_s * poll.database_s / scale.cores,
-        "log (WAL)": polls_per_s * poll.wal_bytes / scale.wal_per_s,
-        "vacuum": pages / vacuum_every_s / scale.vacuum_pages_per_s,
         "threads": threads / scale.workers,
         "CPU of the processes": polls_per_s * poll.cpu_s / processes,
-        "connections": processes * min(scale.threads, _POOL) / scale.connections,
     }
+    if units.on_server:
+        pages = scale.jobs * (units.row_bytes + sum(units.index_bytes.values())) / _PAGE_BYTES
+        used["log (WAL)"] = polls_per_s * poll.wal_bytes / scale.wal_per_s
+        used["log (WAL) after a checkpoint"] = polls_per_s * poll.cold_wal_bytes / scale.wal_per_s
+        used["vacuum"] = pages / vacuum_every_s / scale.vacuum_pages_per_s
+        used["connections"] = processes * min(scale.threads, _POOL) / scale.connections
     if way == FLEET:
         used["in_flight of a fleet"] = scale.jobs / processes / IN_FLIGHT
     if way == ENGINE:

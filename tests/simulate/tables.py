@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulate.loads import Load
-from simulate.reckon import ENGINE, FLEET, WORKER, Scale, demand, mean_pause_s, polls
+from simulate.reckon import ENGINE, FLEET, WORKER, Scale, carries, demand, mean_pause_s, polls
 from simulate.setting import Setting
 from simulate.units import Units
 
@@ -66,8 +66,10 @@ def show_load(setting: Setting, found: Load) -> None:
 def show_reckoned(units: Units, scale: Scale) -> None:
     """What ten million would take."""
     _head(f"RECKONED from the measured: {scale.jobs:,} jobs in flight, {scale.workers:,} workers")
-    given = f"answers take {scale.latency_s:g} s, database of {scale.cores} cores, {scale.connections} connections"
-    print(f"  taken as given: {given}, {scale.wal_per_s / 1e6:,.0f} MB/s of log, {scale.threads} threads a process")
+    print(f"  taken as given: answers take {scale.latency_s:g} s, {scale.threads} threads a process, a core for each")
+    if units.on_server:
+        log = f"{scale.wal_per_s / 1e6:,.0f} MB/s of log, {scale.vacuum_pages_per_s:,.0f} pages/s of vacuum"
+        print(f"  and of the database: {scale.cores} cores, {scale.connections} connections, {log}")
     gb = scale.jobs / 1e9
     _line("table", f"{units.row_bytes * gb:,.1f} GB", f"{units.row_bytes:,.0f} B x {scale.jobs:,}")
     for name, size_bytes in units.index_bytes.items():
@@ -97,6 +99,10 @@ def show_reckoned(units: Units, scale: Scale) -> None:
                 print(f"    {way:<7} {rate}")
                 print(f"            {'; '.join(figures)}")
                 print("            breaks: " + ", ".join(f"{name} {share:,.2g}x" for name, share in found.used.items()))
+    print("\n  polls a second that each carries, by way; what breaks first comes first:")
+    for way in (FLEET, WORKER, ENGINE):
+        told = ", ".join(f"{name} {rate:,.0f}" for name, rate in carries(units, scale, way).items())
+        print(f"    {way:<7} {told}")
     print("\n  a poll, by way:")
     for way, poll in polls(units).items():
         cost = f"{poll.database_s * 1e3:.2f} ms of the database's CPU, {poll.updates} rows written"
