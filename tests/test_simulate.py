@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulate.reckon import ENGINE, FLEET, WORKER, Scale, carries, demand, mean_pause_s
+from simulate.reckon import ENGINE, FLEET, WORKER, Scale, carries, demand, looks_per_s, mean_pause_s
 from simulate.run import simulate
 from simulate.setting import FLEETS, WORKERS, Costs, Server, Setting
 from simulate.tables import show_load, show_reckoned
@@ -12,7 +12,9 @@ from simulate.units import Cost, Units
 from trihop import Pacing
 from trihop._schedule import Schedule
 
-COSTS = Costs(statement_s=5e-4, claim_s=5e-5, save_s=4e-4, release_s=2e-4, poll_cpu_s=5e-4, step_cpu_s=4e-3, lanes=4)
+COSTS = Costs(
+    statement_s=5e-4, claim_s=5e-5, save_s=4e-4, release_s=2e-4, read_s=1e-4, poll_cpu_s=5e-4, step_cpu_s=4e-3, lanes=4
+)
 PLAIN = Server(name="plain", share=1.0)
 STORM = Server(name="storm", share=0.5, storm_s=(15.0, 20.0), retry_after_s=10.0)
 UNITS = Units(
@@ -151,12 +153,21 @@ def test_a_pause_is_what_the_library_makes_of_it():
 @pytest.mark.parametrize("way", [FLEET, WORKER, ENGINE])
 def test_what_is_reckoned_grows_with_the_jobs_and_shrinks_with_the_pause(way):
     """Twice the jobs or half the pause is twice the polls, and twice of all that they take."""
-    once = demand(UNITS, Scale(jobs=1_000, latency_s=0.0), way, 60.0)
-    twice = demand(UNITS, Scale(jobs=2_000, latency_s=0.0), way, 60.0)
-    often = demand(UNITS, Scale(jobs=1_000, latency_s=0.0), way, 30.0)
+    once = demand(UNITS, Scale(jobs=1_000, latency_s=0.0), way, 4.0)
+    twice = demand(UNITS, Scale(jobs=2_000, latency_s=0.0), way, 4.0)
+    often = demand(UNITS, Scale(jobs=1_000, latency_s=0.0), way, 2.0)
 
     for name in ("polls_per_s", "database_cores", "wal_per_s", "dead_per_s", "threads", "process_cores"):
         assert getattr(twice, name) == getattr(often, name) == pytest.approx(2 * getattr(once, name))
+
+
+def test_a_fleet_looks_for_webhooks_in_longer_pauses():
+    """Each five seconds where it has few jobs, and less often the more it has: a hundred times a second at the most."""
+    assert looks_per_s(Scale(jobs=1_000), 4.0) == 0
+    assert looks_per_s(Scale(jobs=1_000), 60.0) == pytest.approx(1_000 / 60 * 11)
+    assert looks_per_s(Scale(workers=8, jobs=100_000), 36_000.0) == pytest.approx(100, rel=0.1)
+    assert simulate(small()).looks_per_s > 0
+    assert simulate(small(pacing=Pacing(cap=4.9), servers=(PLAIN,))).looks_per_s == 0
 
 
 def test_an_engine_costs_the_database_more_than_a_worker_and_a_worker_more_than_a_fleet():

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from functools import partial
 
-from simulate.parts import Answer, Job
+from simulate.parts import BUCKET_S, Answer, Job
 from simulate.world import World
+from trihop._crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
 from trihop._durable import PERSISTED_PAUSE_S
 from trihop._pacing import Pause
 from trihop._schedule import ASK, Schedule, Taken
@@ -69,6 +70,9 @@ class _Process:
         world, job, name = self.world, taken.item, str(taken.origin)
         self.at_origin[name] += 1
         world.seen.most_at_once = max(world.seen.most_at_once, self.at_origin[name])
+        if taken.due_s < job.due_s:
+            self._see(job)
+            return
         if world.now_s < self.held_until_s.get(name, -math.inf):
             world.seen.broken["asked an origin that is to be left alone"] += 1
         answer = world.begin(job, held=taken.held)
@@ -105,8 +109,29 @@ class _Process:
             self.jobs.pop(job, None)
         else:
             self.world.plan(job, self.world.now_s + pause.seconds)
-            self.schedule.plan(job, due_s=job.due_s, origin=name)
+            self._plan(job)
         self.look()
+
+    def _plan(self, job: Job) -> None:
+        """Take it when it is due; in a longer pause earlier, to see in the store whether a webhook cut it short."""
+        look_s = max(_WOKEN_WITHIN_S, len(self.jobs) / _LOOKS_PER_S)
+        due_s = min(job.due_s, self.world.now_s + look_s)
+        self.schedule.plan(job, due_s=due_s, origin=job.server.server.name)
+
+    def _see(self, job: Job) -> None:
+        world = self.world
+        done_s = world.database.work(world.now_s, self.costs.read_s)
+        world.work(done_s - world.now_s)
+        world.seen.looks[int(world.now_s / BUCKET_S)] += 1
+        world.at(done_s, partial(self._seen, self.life, job))
+
+    def _seen(self, life: int, job: Job) -> None:
+        if life == self.life:
+            name = job.server.server.name
+            self.at_origin[name] -= 1
+            self.schedule.done(name)
+            self._plan(job)
+            self.look()
 
     # ---- death
 

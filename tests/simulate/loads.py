@@ -21,6 +21,7 @@ class Load:
         served_per_s: Polls that began.
         late_s: By how much the polls were late: half of them, and 99 of 100, at the most.
         held_late_s: The same of those that their origin had asked to wait.
+        looks_per_s: Records that were read in a pause, for a webhook that cut it short.
         claims_per_s: Operations that were claimed in a second.
         found: How many a claim found in the mean.
         claim_share: What was claimed, against what the database could claim if it did nothing else.
@@ -38,6 +39,7 @@ class Load:
     served_per_s: float
     late_s: tuple[float, float]
     held_late_s: tuple[float, float]
+    looks_per_s: float
     claims_per_s: float
     found: float
     claim_share: float
@@ -75,6 +77,7 @@ def load(setting: Setting, seen: Seen, database_s: Counter[int]) -> Load:
         served_per_s=per_s(seen.begun),
         late_s=_shares(seen.late_s),
         held_late_s=_shares(seen.held_late_s),
+        looks_per_s=per_s(seen.looks),
         claims_per_s=per_s(seen.claimed),
         found=found,
         claim_share=per_s(seen.claimed) * (costs.statement_s / max(found, 1.0) + costs.claim_s) / costs.lanes,

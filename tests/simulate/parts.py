@@ -98,6 +98,7 @@ class Seen:
         broken: What must not be and was: by what it is.
         repeated: Polls whose answer a death took away.
         slowed: Answers 429.
+        looks: Reads of a record in a pause, for a webhook that cut it short.
         claims: Statements that claimed, by ten seconds.
         claimed: What they found.
         most_at_once: How many threads of a process were at one origin.
@@ -115,6 +116,7 @@ class Seen:
     broken: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
     slowed: int = 0
+    looks: Counter[int] = field(default_factory=Counter)
     claims: Counter[int] = field(default_factory=Counter)
     claimed: Counter[int] = field(default_factory=Counter)
     most_at_once: int = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
 from simulate.units import Units
 from trihop import Fleet, Pacing
+from trihop._crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
 from trihop._pacing import next_pause
 from trihop._worker import Worker
 
@@ -118,6 +120,13 @@ def polls(units: Units) -> dict[str, Poll]:
     }
 
 
+def looks_per_s(scale: Scale, pause_s: float) -> float:
+    """How often fleets read a record in a pause, for a webhook that cut it short; the last one is its poll."""
+    processes = scale.workers / scale.threads
+    look_s = max(_WOKEN_WITHIN_S, scale.jobs / processes / _LOOKS_PER_S)
+    return scale.jobs / pause_s * max(0.0, math.ceil(pause_s / look_s) - 1)
+
+
 def carries(units: Units, scale: Scale, way: str) -> dict[str, float]:
     """How many polls a second each resource carries, the first to break first; those that polls do not use left out."""
     found = demand(units, scale, way, 300.0)
@@ -172,9 +181,12 @@ def demand(units: Units, scale: Scale, way: str, pause_s: float) -> Demand:
     processes = scale.workers / scale.threads
     dead_per_s = polls_per_s * poll.updates
     vacuum_every_s = scale.vacuum_at * scale.jobs / dead_per_s
+    database_cores = polls_per_s * poll.database_s
+    if way == FLEET:
+        database_cores += looks_per_s(scale, pause_s) * units.get.server_s
     threads = polls_per_s * (scale.latency_s + poll.wait_s)
     used = {
-        "database CPU": polls_per_s * poll.database_s / scale.cores,
+        "database CPU": database_cores / scale.cores,
         "threads": threads / scale.workers,
         "CPU of the processes": polls_per_s * poll.cpu_s / processes,
     }
@@ -190,7 +202,7 @@ def demand(units: Units, scale: Scale, way: str, pause_s: float) -> Demand:
         used["offers of one dispatcher"] = polls_per_s / (OFFERED_AT_ONCE / scale.offers_every_s)
     return Demand(
         polls_per_s=polls_per_s,
-        database_cores=polls_per_s * poll.database_s,
+        database_cores=database_cores,
         wal_per_s=polls_per_s * poll.wal_bytes,
         cold_wal_per_s=polls_per_s * poll.cold_wal_bytes,
         dead_per_s=dead_per_s,

@@ -53,6 +53,7 @@ class Costs:
         claim_s: Each row of it.
         save_s: A record that is written.
         release_s: A lease that is given back.
+        read_s: A record that is read by its key.
         poll_cpu_s: A poll, for a process that has a fleet.
         step_cpu_s: A step, for a process that has a worker.
         lanes: How many statements the database works on at a time: cores, or one writer of a file.
@@ -62,6 +63,7 @@ class Costs:
     claim_s: float
     save_s: float
     release_s: float
+    read_s: float
     poll_cpu_s: float
     step_cpu_s: float
     lanes: int = 1

@@ -86,6 +86,7 @@ class Units:
             claim_s=self.claim_s,
             save_s=self.save.server_s,
             release_s=self.release.server_s,
+            read_s=self.get.server_s,
             poll_cpu_s=self.poll_cpu_s + self.save_cpu_s,
             step_cpu_s=self.step_cpu_s,
             lanes=lanes,
