@@ -47,13 +47,13 @@ _PLAIN_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: (?!@@@)[\t\x20-\x7e\x80
 def putheader(original: _Function) -> _Function:
     """Add a header field; a plain one without the looks that urllib3 and `http.client` take at it in turn."""
 
-    def putheader(conn: Any, header: Any, *values: Any) -> None:
-        if current.get() is not None and len(values) == 1 and type(header) is type(values[0]) is str:
-            line = f"{header}: {values[0]}"
+    def putheader(conn: Any, header: Any, value: Any, *more: Any) -> None:
+        if not more and type(header) is type(value) is str and current.get() is not None:
+            line = f"{header}: {value}"
             if _PLAIN_FIELD.fullmatch(line) is not None:
                 conn._output(line.encode("latin-1"))
                 return
-        original(conn, header, *values)
+        original(conn, header, value, *more)
 
     return putheader
 

@@ -53,7 +53,8 @@ def read_parsed(response: requests.Response) -> bytes:
         if hasattr(raw, "_fp_bytes_read") and "Content-Encoding" not in headers and not response._content_consumed:  # type: ignore[attr-defined]
             # As a poll mostly is: its size known and its bytes as they are, it needs no generator of pieces.
             content: bytes = raw.read(decode_content=False)
-            check_length(response)
+            if len(content) != announced:
+                check_length(response)
             return content
     parts, size = [], 0
     for part in response.iter_content(_PIECE_BYTES):

@@ -114,10 +114,10 @@ class Answer(requests.Response):
         self.history = []
         self.elapsed = _NO_TIME
         self.status_code = answer.status
-        headers: CaseInsensitiveDict[str] = CaseInsensitiveDict()
-        self.headers = headers
+        self.headers = CaseInsensitiveDict()
+        fields = self.headers._store  # type: ignore[attr-defined]  # as its own `__setitem__` does, a call a field
         for name, value in answer.headers.itermerged():
-            headers[name] = value
+            fields[name.lower()] = (name, value)
         self.raw, self.reason, self.url = answer, answer.reason, request.url or ""
         self.request, self.connection = request, adapter
 
