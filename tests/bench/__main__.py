@@ -16,10 +16,10 @@ from tests.bench import download, durable, fleet, imports, many_polls, middlewar
 # Not what is to be reached, which each line shows.
 AT_MOST = {
     "import trihop / import requests": 1.50,
-    "triangle, no SDK / hand loop": 1.25,
-    "triangle, traced / hand loop": 1.35,
-    "poll, traced / Session.get": 0.95,
-    "triangle, traced / instrumentation-requests + root": 1.15,
+    "triangle, no SDK / hand loop": 0.90,
+    "triangle, traced / hand loop": 1.00,
+    "poll, traced / Session.get": 0.70,
+    "triangle, traced / instrumentation-requests + root": 0.95,
     "request outside an operation / bare": 1.10,
     "loop of 300 polls, overhead / that of otel's": 0.90,
     "memory of a job, no SDK, in kB": 6,
