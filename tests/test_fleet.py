@@ -1,6 +1,8 @@
 """Many operations at once: each its own, their steps in turns."""
 
+import os
 import random
+import signal
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -27,6 +29,7 @@ from trihop import (
     operation,
     wake,
 )
+from trihop._clock import SystemClock
 from trihop.testing import ScriptedServer, VirtualClock, reset
 
 JOBS = Provider(
@@ -489,6 +492,9 @@ def test_a_webhook_wakes_a_job_of_a_fleet(fleet, server, clock):
         ({"workers": 0}, r"Fleet\(workers=\) takes a number, 1 or more, got 0"),
         ({"per_origin": "4"}, r"Fleet\(per_origin=\) takes a number, 1 or more, got str"),
         ({"session": None}, r"Fleet\(session=\) takes a requests.Session, got None"),
+        ({"provider": "jobs"}, r"Fleet\(provider=\) takes a Provider, such as salesforce.QUERY, got str"),
+        ({"store": "jobs.db"}, r"Fleet\(store=\) takes a Store, such as SQLStore\(.*\), got str"),
+        ({"on_event": "show"}, r"Fleet\(on_event=\) takes a function of an Event, such as show, got str"),
     ],
 )
 def test_wrong_options_are_told_where_they_are_given(fleet, options, message):
@@ -518,3 +524,112 @@ def test_inside_an_operation_its_deadline_counts_too(fleet, server, session, clo
         (outcome,) = many.outcomes()
 
     assert isinstance(outcome.error, DeadlineExceeded)
+
+
+def test_a_listener_that_wants_to_end_the_process_ends_no_thread(fleet, server, caplog):
+    """It is told and heard no more, as one that raises anything; its job ends as it would have."""
+    api = Api(server)
+
+    def leave(event):
+        if event.kind == "finished":
+            raise SystemExit("enough")
+
+    with fleet(on_event=leave) as many:
+        for name in ("one", "two", "three"):
+            many.start("export", api.job(name), key=name, deadline=60)
+        outcomes = by_key(many.outcomes())
+
+    assert {key: outcome.download.text for key, outcome in outcomes.items()} == {n: n for n in ("one", "two", "three")}
+    assert "on_event failed; it is not called again" in caplog.text
+    assert "SystemExit in a thread of the fleet: enough" in caplog.text
+
+
+def test_a_thread_of_the_fleet_does_not_wait_for_room_that_it_would_have_to_make(fleet, server):
+    """A listener, or a function that submits, may start another job although there are `in_flight`."""
+    api = Api(server)
+
+    def submit(op):
+        many.start("export", api.job("inner"), key="inner", deadline=60)
+        return op.submit("POST", f"{api.url}jobs", json={"name": "outer"})
+
+    with fleet(in_flight=1, workers=1) as many:
+        many.start("export", submit, key="outer", deadline=60)
+        outcomes = by_key(many.outcomes())
+
+    assert {key: outcome.error for key, outcome in outcomes.items()} == {"outer": None, "inner": None}
+
+
+def test_a_thread_of_the_fleet_cannot_wait_for_outcomes(fleet, server):
+    """Its own job would be among them: told, where it would wait for ever."""
+    api = Api(server)
+
+    def submit(op):
+        next(many.outcomes())
+
+    with fleet() as many:
+        many.start("export", submit, deadline=60)
+        many.start("export", api.job("one"), key="one", deadline=60)
+        outcomes = by_key(many.outcomes())
+
+    assert outcomes.pop("one").error is None
+    (told,) = outcomes.values()
+    assert isinstance(told.error, RuntimeError)
+    assert "cannot wait for its own jobs" in str(told.error)
+
+
+def test_who_waits_in_another_thread_is_let_go_when_the_fleet_is_left(fleet, server):
+    """For outcomes there are no more of, or for room where nothing is started any more."""
+    api = Api(server, polls=99, hint_s=10)
+    told = []
+
+    def start():
+        with pytest.raises(RuntimeError, match="was left while a job was started"):
+            many.start("export", api.job("two"), key="two", deadline=600)
+        told.append("start")
+
+    def consume():
+        assert list(many.outcomes()) == []
+        told.append("outcomes")
+
+    waiting = [threading.Thread(target=start), threading.Thread(target=consume)]
+    with pytest.raises(KeyboardInterrupt), fleet(in_flight=1, clock=SystemClock()) as many:
+        many.start("export", api.job("one"), key="one", deadline=600)
+        for thread in waiting:
+            thread.start()
+        for _ in range(1000):
+            if many._crew._waiting == len(waiting):
+                break
+            threading.Event().wait(0.01)
+        raise KeyboardInterrupt
+    for thread in waiting:
+        thread.join(10)
+
+    assert sorted(told) == ["outcomes", "start"]
+    with operation("export", deadline=60, key="two"):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_leaves_the_fleet_to_its_process(fleet, server, session):
+    """It has none of the threads: nothing is started or waited for there, and its block is simply left."""
+    api = Api(server, polls=3, hint_s=10)
+    with fleet() as many:
+        many.start("export", api.job("one"), key="one", deadline=60)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            code = 1
+            try:
+                with pytest.raises(RuntimeError, match="belongs to the process that was forked"):
+                    many.start("export", api.job("two"), key="two", deadline=60)
+                with pytest.raises(RuntimeError, match="belongs to the process that was forked"):
+                    next(many.outcomes())
+                many.__exit__(None, None, None)
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        (outcome,) = many.outcomes()
+
+    assert status == 0
+    assert outcome.error is None

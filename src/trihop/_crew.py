@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -85,17 +86,43 @@ class Crew:
         self._sleeping = False
         self._swept_s = -math.inf
         self._stopping = False
+        self._process = os.getpid()
 
     # ---- for the caller's threads
 
     def enter(self, job: FleetJob) -> None:
-        """Take a job in; its first step is due now."""
+        """Take a job in; its first step is due now.
+
+        Raises:
+            RuntimeError: The fleet was left meanwhile.
+        """
         with self._lock:
+            if self._stopping:
+                raise RuntimeError("this fleet was left while a job was started; make a new one with Fleet(…)")
             self.jobs[job.key] = job
             self._plan(job, ASK, self._clock.monotonic())
 
+    @property
+    def is_a_copy(self) -> bool:
+        """Whether this is a fork of the process, which has none of the threads."""
+        return os.getpid() != self._process
+
+    @property
+    def is_at_work_here(self) -> bool:
+        """Whether this thread is one of those that take steps: what it waits for may wait for it."""
+        here = threading.current_thread()
+        return not self.is_a_copy and any(here in threads for threads in self._threads.values())
+
     def wait(self, until: Callable[[], bool]) -> None:
-        """Wait until something holds of the jobs under way or ended."""
+        """Wait until something holds of the jobs under way or ended.
+
+        Raises:
+            RuntimeError: It would never hold: in a thread that takes steps, or in a fork of the process.
+        """
+        if self.is_a_copy:
+            raise RuntimeError("this fleet belongs to the process that was forked; make a new one with Fleet(…)")
+        if self.is_at_work_here:
+            raise RuntimeError("a thread of the fleet, such as on_event is called from, cannot wait for its own jobs")
         with self._lock:
             self._waiting += 1
             try:
@@ -130,6 +157,7 @@ class Crew:
             self._over.wait_for(lambda: self._busy == 0, _STOP_WITHIN_S)
             left = list(self.jobs.values())
             self.jobs.clear()
+            self._over.notify_all()  # other threads may wait for outcomes, or for room
             waiting = [job for job in left if not job.busy]  # the others are left by those who are at them
         for job in waiting:
             job.leave(FleetStopped("the fleet was left"))

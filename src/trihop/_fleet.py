@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import requests
 
-from trihop._arguments import expect, told
+from trihop._arguments import expect, expect_callable, told
 from trihop._block import _current, _still_open
 from trihop._clock import Clock
 from trihop._crew import Crew, Desks
@@ -68,6 +68,12 @@ class Fleet:
         clock: Clock | None = None,
     ) -> None:
         expect(session, requests.Session, "Fleet(session=)", "a requests.Session")
+        if provider is not None:
+            expect(provider, Provider, "Fleet(provider=)", "a Provider, such as salesforce.QUERY")
+        if store is not None and not hasattr(store, "claim_due"):
+            raise TypeError(f"Fleet(store=) takes a Store, such as SQLStore('sqlite:///jobs.db'), got {told(store)}")
+        if on_event is not None:
+            expect_callable(on_event, "Fleet(on_event=)", "a function of an Event, such as show")
         for name, number in (("workers", workers), ("in_flight", in_flight), ("per_origin", per_origin)):
             if expect(number, int, f"Fleet({name}=)", "a number, 1 or more") < 1:
                 raise ValueError(f"Fleet({name}=) takes a number, 1 or more, got {number}")
@@ -75,12 +81,22 @@ class Fleet:
         self._provider = provider
         self._store = store
         self._in_flight = in_flight
-        self._on_event = on_event
+        self._listener = on_event
         self._clock = clock if clock is not None else _SYSTEM_CLOCK
         self._crew = Crew(session, workers=workers, per_origin=per_origin, clock=self._clock)
         self._desks = Desks(session, self._clock)
         self._open = False
         self._left = False
+
+    def _tell(self, event: Event) -> None:
+        """Pass an event on; a listener that wants to end the process would end one of the threads, and no more."""
+        assert self._listener is not None
+        try:
+            self._listener(event)
+        except BaseException as error:
+            if isinstance(error, Exception) or not self._crew.is_at_work_here:
+                raise
+            raise RuntimeError(f"{type(error).__name__} in a thread of the fleet: {error}") from error
 
     # ---- the block
 
@@ -93,6 +109,8 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, exception: BaseException | None, _: TracebackType | None
     ) -> None:
+        if self._crew.is_a_copy:
+            return  # the jobs go on in the process that started them
         try:
             if exception is None:
                 self._crew.wait(lambda: not self._crew.jobs)
@@ -115,6 +133,9 @@ class Fleet:
     ) -> str:
         """Start a job; waits while as many as `in_flight` are under way.
 
+        Called from a thread of the fleet, such as by `on_event`, it does not wait, as
+        it might be for itself.
+
         Args:
             name: As in `operation()`.
             request: What to submit; or a function that is given the operation and
@@ -132,7 +153,7 @@ class Fleet:
             TypeError, ValueError: An argument is not what it should be.
             OperationTaken: An operation with this key is open, here or in another process.
             StoreError: The store cannot be used.
-            RuntimeError: The block is not open.
+            RuntimeError: The block is not open, or this is a fork of its process.
         """
         where = f"Fleet.start({name!r}):"
         if not isinstance(request, Call) and not callable(request):
@@ -145,12 +166,13 @@ class Fleet:
             provider=provider if provider is not None else self._provider,
             key=key,
             store=self._store,
-            on_event=self._on_event,
+            on_event=None if self._listener is None else self._tell,
             clock=self._clock,
         )
         if not self._open:
             raise RuntimeError("this fleet is not open; use it as a block: with Fleet(…) as fleet:")
-        self._crew.wait(lambda: len(self._crew.jobs) < self._in_flight)
+        if not self._crew.is_at_work_here:
+            self._crew.wait(lambda: len(self._crew.jobs) < self._in_flight)
         job = FleetJob(op, request, to)
         courier = self._desks.of(job.home, tuple(op.provider.origins))
         op._open(_still_open(_current.get()), courier=courier, apart=True)
@@ -168,6 +190,9 @@ class Fleet:
         """How the jobs ended, as they end, until none is under way; each is told once.
 
         A job that ended badly is a value here, not a raise.
+
+        Raises:
+            RuntimeError: In a thread of the fleet, which cannot wait for itself, or in a fork of its process.
         """
         while True:
             self._crew.wait(lambda: bool(self._crew.ended) or not self._crew.jobs)
