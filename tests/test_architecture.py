@@ -222,3 +222,14 @@ def test_every_public_name_is_there():
     assert [name for name in trihop.__all__ if not hasattr(trihop, name)] == []
     with pytest.raises(AttributeError, match="module 'trihop' has no attribute 'opration'"):
         trihop.opration  # noqa: B018
+
+
+def test_every_listed_name_is_there_without_extras():
+    """`from trihop import *` works in a plain installation; names that need more say what to install when asked for."""
+    hidden = "import sys; sys.modules['sqlalchemy'] = sys.modules['opentelemetry.instrumentation'] = None\n"
+
+    assert "trihop._fleet" in loaded_by(f"{hidden}from trihop import *")
+    assert "trihop.stores" in loaded_by(f"{hidden}from trihop import MemoryStore")
+    for name, advice in (("SQLStore", "trihop[sql]"), ("TrihopInstrumentor", "opentelemetry-instrumentation")):
+        told = f"try:\n    trihop.{name}\nexcept ModuleNotFoundError as error:\n    assert {advice!r} in str(error)"
+        loaded_by(f"{hidden}import trihop\n{told}\nelse:\n    raise AssertionError")

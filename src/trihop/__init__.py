@@ -55,13 +55,15 @@ if TYPE_CHECKING:
     from trihop._download import Download
     from trihop._fleet import Fleet
     from trihop._fleet_job import Outcome
-    from trihop._instrumentor import TrihopInstrumentor
+    from trihop._instrumentor import TrihopInstrumentor as TrihopInstrumentor
     from trihop._middleware import instrument, uninstrument
     from trihop._resume import resume, wake
     from trihop._triangle import Operation
     from trihop._worker import Worker
-    from trihop.stores import MemoryStore, SQLStore, Store
+    from trihop.stores import MemoryStore, Store
+    from trihop.stores import SQLStore as SQLStore
 
+# TrihopInstrumentor and SQLStore need extras, without which `from trihop import *` is to work.
 __all__ = [
     # the operation
     "operation",
@@ -71,7 +73,6 @@ __all__ = [
     "configure",
     "instrument",
     "uninstrument",
-    "TrihopInstrumentor",
     "Operation",
     "Download",
     "Event",
@@ -84,7 +85,6 @@ __all__ = [
     # records that outlive the process
     "Store",
     "MemoryStore",
-    "SQLStore",
     "Worker",
     # many at once
     "Fleet",
