@@ -99,6 +99,20 @@ def test_what_is_no_application_and_no_worker_is_refused(app, worker, given, sai
         install(**{"app": app, "worker": worker, **given})
 
 
+@pytest.mark.parametrize("every", [0, -1.0, float("nan"), float("inf")])
+def test_a_dispatcher_that_would_never_rest_or_never_look_is_refused(app, worker, every):
+    """Seconds between two looks are more than none."""
+    with pytest.raises(ValueError, match=r"install\(every=\) takes seconds, more than 0"):
+        install(app, worker, every=every)
+
+
+def test_an_application_has_one_worker(app, worker):
+    """Celery would keep the first one's task under the name, and the second's operations wait for ever."""
+    install(app, worker)
+    with pytest.raises(ValueError, match="has its worker already"):
+        install(app, worker)
+
+
 def test_without_celery_the_error_has_the_line_that_installs_it():
     """Nothing else of trihop needs it."""
     assert said_without("celery") == (

@@ -7,7 +7,9 @@ the timeout multiplies. So no message is sent before its step is due.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from trihop._arguments import expect, told
 from trihop._worker import Worker
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _STALE_AFTER = 10
 """A tick of the dispatcher is dropped that many ticks later: those that a busy worker has not come to are of no use."""
+
+_installed: WeakSet[Celery] = WeakSet()
 
 
 def install(app: Celery, worker: Worker, *, every: float = 1.0) -> tuple[Task[[str], None], Task[[], None]]:
@@ -42,10 +46,16 @@ def install(app: Celery, worker: Worker, *, every: float = 1.0) -> tuple[Task[[s
 
     Raises:
         TypeError: An argument is not what it should be.
+        ValueError: `every` is no time to wait, or the application has a worker already.
     """
     if not hasattr(app, "add_periodic_task"):
         raise TypeError(f"install(app) takes a Celery application, got {told(app)}")
     expect(worker, Worker, "install(worker)", "a trihop.Worker")
+    if not 0 < expect(every, (int, float), "install(every=)", "seconds, more than 0") < math.inf:
+        raise ValueError(f"install(every=) takes seconds, more than 0, got {every}")
+    if app in _installed:  # Celery keeps the first task of a name, and the second worker's would never run
+        raise ValueError("install(app): this application has its worker already; one takes the steps of all providers")
+    _installed.add(app)
 
     @app.task(name=STEP, acks_late=True, ignore_result=True)
     def step(key: str) -> None:
