@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import requests
@@ -44,7 +44,7 @@ log = logging.getLogger("trihop")
 Finish = Callable[["Operation", Ready], None]
 
 _LOOK_EVERY_S = 1.0
-_NOT_OURS_S = 60.0
+_NOT_NOW_S = 60.0
 
 
 class Worker:
@@ -54,6 +54,7 @@ class Worker:
         store: Where the records are.
         session: Whose requests, or a function from a provider's name to a session.
             With several workers, a function: a session serves one thread at a time.
+            If it raises, it is called again a minute later.
         finish: Called with the operation and what its job left; downloads it, as a
             rule. The operation ends when it returns. A crash inside it may run it
             twice: keep it idempotent. If it raises, it is called again a minute later.
@@ -63,7 +64,7 @@ class Worker:
         clock: Whose time; for tests.
 
     Raises:
-        TypeError: An argument is not what it should be.
+        TypeError, ValueError: An argument is not what it should be.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class Worker:
         from trihop.providers.generic import ACCEPTED
 
         self.store = store
-        self.workers = expect(workers, int, "Worker(workers=)", "a number of threads")
+        if expect(workers, int, "Worker(workers=)", "a number of threads, 1 or more") < 1:
+            raise ValueError(f"Worker(workers=) takes a number of threads, 1 or more, got {workers}")
+        self.workers = workers
         self._session = session
         self.finish = finish
         self._providers = {
@@ -125,13 +128,22 @@ class Worker:
         )
 
     def _session_for(self, provider: Provider) -> requests.Session:
-        return self._session if isinstance(self._session, requests.Session) else self._session(provider.name)
+        if isinstance(self._session, requests.Session):
+            return self._session
+        found = self._session(provider.name)
+        return expect(found, requests.Session, "Worker(session=)", "a function that returns a requests.Session")
 
     def run(self) -> None:
         """Take steps until `stop()`, or until the thread is interrupted; what is begun is finished first.
 
         Meanwhile the metric `trihop.operation.overdue` tells of the store.
         """
+
+        def over(step: Future[float | None]) -> None:
+            free.release()
+            if (error := step.exception()) is not None:  # the store is out of reach, or finish() would end the process
+                log.error("worker: a step was cut short: %s: %s", type(error).__name__, error)
+
         self._observe()
         with ThreadPoolExecutor(self.workers, thread_name_prefix="trihop worker") as pool:
             free = threading.Semaphore(self.workers)
@@ -148,7 +160,7 @@ class Worker:
                 for _ in range(idle - len(claims)):
                     free.release()
                 for claim in claims:
-                    pool.submit(self._take, claim).add_done_callback(lambda _: free.release())
+                    pool.submit(self._take, claim).add_done_callback(over)
                 if not claims:
                     self._stop.wait(_LOOK_EVERY_S)
 
@@ -216,15 +228,18 @@ class Worker:
         try:
             saved = read(claim.key, claim.record, self.store)
             provider = self._providers.get(saved.provider)
-            if provider is None:
-                self._leave_to_others(claim, saved)
-                return None
-            session = self._session_for(provider)
+            session = None if provider is None else self._session_for(provider)
         except BaseException as error:
-            self.store.release(claim)
-            if not isinstance(error, StoreError):
+            if not isinstance(error, Exception):
+                self.store.release(claim)
                 raise
-            log.error("worker: %s", error)
+            if isinstance(error, StoreError):
+                log.error("worker: %s", error)
+            else:
+                log.exception("worker: session= failed for the operation %s; it is called again", claim.key)
+            return self._postpone(claim)
+        if provider is None:
+            self._leave_to_others(claim, saved)
             return None
         op = resumed(
             saved,
@@ -253,8 +268,13 @@ class Worker:
             log.exception("worker: finish() failed for the operation %s; it is called again", claim.key)
             return None if visit is None else visit.next_in_s
 
+    def _postpone(self, claim: Claim) -> float:
+        """Have it due in a while, so that what cannot be done now is not tried all the time; in how many seconds."""
+        self.store.save(claim, claim.record, due_in_s=_NOT_NOW_S, lease_s=self.store.lease_s, release=True)
+        return _NOT_NOW_S
+
     def _leave_to_others(self, claim: Claim, saved: Saved) -> None:
-        self.store.save(claim, claim.record, due_in_s=_NOT_OURS_S, lease_s=self.store.lease_s, release=True)
+        self._postpone(claim)
         if saved.provider not in self._strange:
             self._strange.add(saved.provider)
             log.warning(

@@ -232,6 +232,52 @@ def test_a_finish_that_fails_is_called_again(submit, server, shelf, session, clo
     assert shelf.get("nightly").ended
 
 
+@pytest.mark.parametrize("failing", [lambda name: {}[name], lambda name: None], ids=["raises", "gives none"])
+def test_a_session_that_cannot_be_had_is_asked_for_again(submit, server, shelf, session, clock, caplog, failing):
+    """A minute later, and it is told: not all the time, and not in silence."""
+    submit()
+    sessions = iter([failing, lambda name: session])
+    worker = Worker(shelf, session=lambda name: next(sessions)(name), finish=print, providers=[JOBS], clock=clock)
+    assert [worker.step(), worker.step()] == [60.0, None]
+    assert "session= failed for the operation nightly" in caplog.text
+
+    clock.advance(60)
+    server.script({"state": "running"})
+    worker.step()
+    assert len(server.calls) == 2
+
+
+def test_a_record_that_cannot_be_read_is_looked_at_again(submit, worker, server, shelf, clock, caplog):
+    """A minute later: by then a worker of the release that wrote it may have gone on with it."""
+    submit()
+    claim = shelf.claim("nightly", holder="newer", lease_s=60)
+    newer = {**claim.record, "version": 99}
+    shelf.save(claim, newer, due_in_s=0, lease_s=60, release=True)
+    assert [worker.step(), worker.step()] == [60.0, None]
+    assert "it is of version 99" in caplog.text
+    assert shelf.get("nightly").record == newer
+    assert len(server.calls) == 1
+
+
+def test_a_worker_has_a_thread_at_least(shelf, session):
+    """Told where it is made, not where it runs."""
+    with pytest.raises(ValueError, match=r"Worker\(workers=\) takes a number of threads, 1 or more, got 0"):
+        Worker(shelf, session=session, finish=print, workers=0)
+
+
+def test_a_step_that_is_cut_short_is_told(submit, worker, shelf, monkeypatch, caplog):
+    """Such as by a store that goes away meanwhile: a thread that ends in silence tells nobody."""
+    submit()
+
+    def gone(*_, **__):
+        worker.stop()
+        raise StoreError("the database is gone")
+
+    monkeypatch.setattr(worker, "_take", gone)
+    worker.run()
+    assert "a step was cut short: StoreError: the database is gone" in caplog.text
+
+
 def test_what_a_worker_was_not_given_is_left_to_others(submit, server, shelf, session, clock, caplog):
     """It has no provider by that name, and imports none."""
     submit()
