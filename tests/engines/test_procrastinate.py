@@ -160,6 +160,10 @@ def test_it_looks_every_second_or_as_often_as_it_is_told(app, worker):
         ({"worker": "exports"}, TypeError, r"install\(worker\) takes a trihop\.Worker"),
         ({"every": 7}, ValueError, r"install\(every=\) takes a divisor of 60 seconds up to 30, got 7"),
         ({"every": 0.5}, TypeError, r"install\(every=\) takes whole seconds"),
+        ({"queue": 3}, TypeError, r"install\(queue=\) takes the name of a queue, got 3"),
+        ({"rescue": "exports.start"}, TypeError, r"install\(rescue=\) takes names of tasks, .*, got str"),
+        ({"rescue": [print]}, TypeError, r"install\(rescue=\) takes names of tasks"),
+        ({"stalled_after": 0}, ValueError, r"install\(stalled_after=\) takes seconds, more than 0, got 0"),
     ],
 )
 def test_what_cannot_be_is_refused(app, worker, given, error, said):

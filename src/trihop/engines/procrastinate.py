@@ -61,13 +61,21 @@ def install(
 
     Raises:
         TypeError: An argument is not what it should be.
-        ValueError: `every` does not divide a minute.
+        ValueError: `every` does not divide a minute, or `stalled_after` is no time.
     """
     if not hasattr(app, "periodic"):
         raise TypeError(f"install(app) takes a procrastinate.App, got {told(app)}")
     expect(worker, Worker, "install(worker)", "a trihop.Worker")
     if expect(every, int, "install(every=)", "whole seconds") not in range(1, 31) or 60 % every:
         raise ValueError(f"install(every=) takes a divisor of 60 seconds up to 30, got {every}")
+    expect(queue, str, "install(queue=)", "the name of a queue")
+    tasks = "names of tasks, such as ['exports.start']"
+    if isinstance(rescue, str) or not isinstance(rescue, Collection):  # a text is a collection of letters
+        raise TypeError(f"install(rescue=) takes {tasks}, got {told(rescue)}")
+    for name in rescue:
+        expect(name, str, "install(rescue=)", tasks)
+    if not expect(stalled_after, (int, float), "install(stalled_after=)", "seconds, more than 0") > 0:
+        raise ValueError(f"install(stalled_after=) takes seconds, more than 0, got {stalled_after}")
 
     @app.task(name=STEP, queue=queue)
     def step(*, key: str) -> None:
