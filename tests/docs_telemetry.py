@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trihop import _semconv
-from trihop._semconv import Name
+from trihop._telemetry import semconv
+from trihop._telemetry.semconv import Name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "telemetry.md"
 BEGIN, END = "<!-- names: made by `python -m tests.docs_telemetry` -->", "<!-- end of names -->"
@@ -36,7 +36,7 @@ def page(text: str) -> str:
 
 
 def _of(*kinds: str) -> Iterator[Name]:
-    return (row for row in _semconv.TABLE if row.kind in kinds)
+    return (row for row in semconv.TABLE if row.kind in kinds)
 
 
 def _spans() -> Iterator[tuple[str, ...]]:

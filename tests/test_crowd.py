@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from trihop import Event
-from trihop._bars import Board
-from trihop._crowd import Crowd
+from trihop._progress.bars import Board
+from trihop._progress.crowd import Crowd
 
 
 def events(kind, numbers, **more):

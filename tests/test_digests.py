@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from trihop._clock import SystemClock
-from trihop._digests import Checks, Digest, declared_of_message, declared_of_whole
+from trihop._results.digests import Checks, Digest, declared_of_message, declared_of_whole
 
 BODY = b"a,b\n1,2\n"
 monotonic = SystemClock().monotonic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from docs_telemetry import PAGE, page, tables
-from trihop import _semconv
+from trihop._telemetry import semconv
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -19,8 +19,8 @@ def test_each_name_stands_in_a_row_with_its_unit_and_its_labels():
     """A row for each name; a metric's row has its unit, labels and buckets."""
     rows = {match[1]: line for line in tables().splitlines() if (match := re.match(r"\| `([^`]+)`", line))}
 
-    assert set(rows) == {row.name for row in _semconv.TABLE}
-    assert len([line for line in tables().splitlines() if line.startswith("| `")]) == len(_semconv.TABLE)
+    assert set(rows) == {row.name for row in semconv.TABLE}
+    assert len([line for line in tables().splitlines() if line.startswith("| `")]) == len(semconv.TABLE)
     duration = next(line for line in tables().splitlines() if "`trihop.operation.duration` | histogram | s |" in line)
     assert "`trihop.operation.name`, `trihop.provider`, `trihop.operation.result`, `error.type`" in duration
     assert "| 1 5 10 30 60 " in duration
@@ -34,4 +34,4 @@ def test_what_the_text_names_exists():
     named = set(re.findall(r"`(trihop\.[a-z_]+\.[a-z_.]+)`", prose))
 
     assert len(named) > 2
-    assert named - {row.name for row in _semconv.TABLE} == set()
+    assert named - {row.name for row in semconv.TABLE} == set()

@@ -178,7 +178,7 @@ def test_the_longest_name_a_file_may_have(export, tmp_path):
 
 def test_a_full_disk_is_an_oserror(export, tmp_path, monkeypatch):
     """It comes as it was raised, it is no network error to be tried again, and nothing is left."""
-    from trihop import _part_file
+    from trihop._results import part_file as _part_file
 
     def full(self, data):
         raise OSError(28, "No space left on device")

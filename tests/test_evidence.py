@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from trihop._evidence import Evidence, Exchange, Seen
+from trihop._middleware.evidence import Evidence, Exchange, Seen
 
 API = "https://api.example"
 

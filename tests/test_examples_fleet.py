@@ -28,7 +28,7 @@ def api(server):
 def example(name, monkeypatch, clock):
     """The module of that name; its operations run on the virtual clock."""
     monkeypatch.setattr("trihop._operation._SYSTEM_CLOCK", clock)
-    monkeypatch.setattr("trihop._fleet._SYSTEM_CLOCK", clock)
+    monkeypatch.setattr("trihop._fleet.fleet._SYSTEM_CLOCK", clock)
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

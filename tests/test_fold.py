@@ -12,8 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as EncodedSpan
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from requests.structures import CaseInsensitiveDict
 
-from trihop import _semconv as names
-from trihop._fold import (
+from trihop._telemetry import semconv as names
+from trihop._telemetry.fold import (
     SPAN_BYTES,
     Attempt,
     AttributeValue,

@@ -11,9 +11,9 @@ import urllib3.connection
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trihop._exchange_messages import putheader
-from trihop._exchange_sockets import Exchange, bounded
-from trihop._head import parse_headers
+from trihop._wire.head import parse_headers
+from trihop._wire.messages import putheader
+from trihop._wire.sockets import Exchange, bounded
 
 # Outside an exchange it is the original in either case: as it came, or with ours around it.
 original = http.client.parse_headers

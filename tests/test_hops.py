@@ -20,7 +20,7 @@ from trihop import (
     Transient,
     accepts,
 )
-from trihop._hops import Lost, Nonsense, Refused, SignIn, error_fields, judge_download, judge_poll, judge_submit
+from trihop._hops.judge import Lost, Nonsense, Refused, SignIn, error_fields, judge_download, judge_poll, judge_submit
 
 STATE = ReadState("state", pending={"running"}, succeeded={"done"}, accept=(400, 401, 404, 503))
 PAGE = b"<html>no</html>"

@@ -11,7 +11,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import PoolManager
 
 from trihop import Reply, operation
-from trihop._straight import Straight
+from trihop._wire.straight import Straight
 from trihop.testing import accepted, done, running
 
 SETTINGS = {"proxies": {}, "stream": True, "verify": True, "cert": None}

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from trihop import _moving
-from trihop._moving import Mover, NotWritten, can_move
+from trihop._results import moving as _moving
+from trihop._results.moving import Mover, NotWritten, can_move
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trihop._ranges import (
+from trihop._results.ranges import (
     Complete,
     Representation,
     Rest,

@@ -10,7 +10,7 @@ from opentelemetry.semconv.attributes import error_attributes, http_attributes, 
 from opentelemetry.semconv.metrics import http_metrics
 from opentelemetry.semconv.schemas import Schemas
 
-from trihop import _semconv as names
+from trihop._telemetry import semconv as names
 
 ATTRIBUTES = {row.name: row for row in names.TABLE if row.kind == "attribute"}
 OURS = [row for row in names.TABLE if not row.borrowed and row.kind != "span"]
@@ -169,10 +169,10 @@ def test_the_words_of_a_closed_set_fit_their_limit():
 def test_importing_the_table_costs_less_than_a_millisecond():
     """The table is made at every import of the library, and must not be felt."""
     code = compile(Path(names.__file__).read_text(encoding="utf-8"), names.__file__, "exec")
-    assert min(timeit.repeat(lambda: exec(code, {"__name__": "trihop._semconv"}), number=1, repeat=20)) < 1e-3
+    assert min(timeit.repeat(lambda: exec(code, {"__name__": "trihop._telemetry.semconv"}), number=1, repeat=20)) < 1e-3
 
 
-@pytest.mark.parametrize("module", ["trihop._semconv", "trihop._fold"])
+@pytest.mark.parametrize("module", ["trihop._telemetry.semconv", "trihop._telemetry.fold"])
 def test_names_and_folding_know_no_telemetry_library(module):
     """Names and decisions are testable without OpenTelemetry, so they do not import it."""
     source = Path(str(importlib.import_module(module).__file__)).read_text(encoding="utf-8")
@@ -187,4 +187,4 @@ def test_names_and_folding_know_no_telemetry_library(module):
             else []
         )
     }
-    assert imported <= {"__future__", "collections", "collections.abc", "typing", "trihop"}
+    assert imported <= {"__future__", "collections", "collections.abc", "typing", "trihop", "trihop._telemetry"}

@@ -29,7 +29,7 @@ from trihop import (
     operation,
 )
 from trihop._origin import Trusted
-from trihop._prepare import Preparing
+from trihop._wire.prepare import Preparing
 from trihop.providers import generic
 from trihop.testing import ReceivedCall, ScriptedServer, VirtualClock, accepted, done, reset, running, short
 

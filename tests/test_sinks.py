@@ -11,10 +11,10 @@ import pytest
 import requests
 
 from trihop import Reply, Result, ResultCorrupt, ResultUnavailable, operation
-from trihop._part_file import PartFile
-from trihop._ranges import Representation
-from trihop._sinks import Kept
-from trihop._target import check_target
+from trihop._results.part_file import PartFile
+from trihop._results.ranges import Representation
+from trihop._results.sinks import Kept
+from trihop._results.target import check_target
 from trihop.testing import chunked
 
 OF = Representation(etag='"v1"', total_bytes=10)
@@ -123,7 +123,7 @@ def test_where_every_file_has_a_name_a_part_has_one(tmp_path, monkeypatch, lacki
     if lacking == "flag":
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     else:
-        monkeypatch.setattr("trihop._part_file._OPEN_FILE", "/nowhere/%d")
+        monkeypatch.setattr("trihop._results.part_file._OPEN_FILE", "/nowhere/%d")
     first, second = (PartFile(tmp_path / "rows.csv", "one") for _ in range(2))
     second.write(b"second")
 

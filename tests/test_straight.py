@@ -12,7 +12,7 @@ import requests_mock
 from requests.cookies import RequestsCookieJar
 
 from trihop import Reply, operation
-from trihop._straight import Straight
+from trihop._wire.straight import Straight
 from trihop.testing import accepted, done, running
 
 SETTINGS = {"proxies": {}, "stream": True, "verify": True, "cert": None}

@@ -51,13 +51,13 @@ from trihop._verdicts import (
 from trihop._version import __version__
 
 if TYPE_CHECKING:
-    from trihop._configure import configure
-    from trihop._download import Download
-    from trihop._fleet import Fleet
-    from trihop._fleet_job import Outcome
-    from trihop._instrumentor import TrihopInstrumentor as TrihopInstrumentor
-    from trihop._middleware import instrument, uninstrument
+    from trihop._fleet.fleet import Fleet
+    from trihop._fleet.job import Outcome
+    from trihop._middleware.cover import instrument, uninstrument
+    from trihop._middleware.instrumentor import TrihopInstrumentor as TrihopInstrumentor
+    from trihop._results.download import Download
     from trihop._resume import resume, wake
+    from trihop._telemetry.configure import configure
     from trihop._triangle import Operation
     from trihop._worker import Worker
     from trihop.stores import MemoryStore, Store
@@ -143,16 +143,16 @@ __all__ = [
 # Of the engine, which the first operation imports; and of extras.
 _LATER = {
     "Operation": "trihop._triangle",
-    "Download": "trihop._download",
-    "configure": "trihop._configure",
-    "instrument": "trihop._middleware",
-    "uninstrument": "trihop._middleware",
-    "TrihopInstrumentor": "trihop._instrumentor",
+    "Download": "trihop._results.download",
+    "configure": "trihop._telemetry.configure",
+    "instrument": "trihop._middleware.cover",
+    "uninstrument": "trihop._middleware.cover",
+    "TrihopInstrumentor": "trihop._middleware.instrumentor",
     "resume": "trihop._resume",
     "wake": "trihop._resume",
     "Worker": "trihop._worker",
-    "Fleet": "trihop._fleet",
-    "Outcome": "trihop._fleet_job",
+    "Fleet": "trihop._fleet.fleet",
+    "Outcome": "trihop._fleet.job",
     "Store": "trihop.stores",
     "MemoryStore": "trihop.stores",
     "SQLStore": "trihop.stores",

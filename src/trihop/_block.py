@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import requests
 
-from trihop import _middleware as middleware
 from trihop._arguments import expect, expect_seconds
 from trihop._clock import Clock, utc
 from trihop._deadline import Deadline, DeadlineSpec, seconds_until
-from trihop._durable import Visit
-from trihop._enter import Resuming, visit_of
+from trihop._durable.enter import Resuming, visit_of
+from trihop._durable.visit import Visit
 from trihop._errors import (
     OperationError,
     OperationTaken,
@@ -26,15 +25,16 @@ from trihop._errors import (
 )
 from trihop._events import Event
 from trihop._forks import in_the_child
+from trihop._hops.run import Run
+from trihop._middleware import cover as middleware
+from trihop._middleware.watch import Watch
 from trihop._origin import Trusted, origin_of
 from trihop._pacing import Pause
 from trihop._provider import Provider
 from trihop._record import OperationRecord
-from trihop._run import Run
 from trihop._saved import BEGUN
-from trihop._session import Courier
 from trihop._values import Job
-from trihop._watch import Watch
+from trihop._wire.session import Courier
 
 if TYPE_CHECKING:
     from trihop._operation import OnInterrupt

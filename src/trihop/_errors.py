@@ -34,7 +34,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from trihop._lines import printable
+from trihop._progress.lines import printable
 from trihop._record import OperationRecord
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from trihop._lines import line
+from trihop._progress.lines import line
 
 if TYPE_CHECKING:
-    from trihop._bars import Board
+    from trihop._progress.bars import Board
 
 EventKind = Literal["started", "submitted", "polled", "state_changed", "waiting", "downloading", "finished", "ended"]
 
@@ -81,7 +81,7 @@ def _board() -> Board | None:
     if not is_terminal and "ipykernel" not in sys.modules:
         return None
     try:
-        from trihop._bars import board
+        from trihop._progress.bars import board
     except ImportError:  # rich is an extra
         return None
     return board()

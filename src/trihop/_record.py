@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trihop._lines import printable
+from trihop._progress.lines import printable
 from trihop._values import Job
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import requests
 
 from trihop._arguments import expect, expect_callable, told
-from trihop._claims import no_record, read
 from trihop._clock import Clock
 from trihop._deadline import DeadlineSpec
-from trihop._enter import Resuming
+from trihop._durable.claims import no_record, read
+from trihop._durable.enter import Resuming
 from trihop._events import Event
 from trihop._operation import _SYSTEM_CLOCK
 from trihop._provider import Provider

@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from trihop._arguments import expect, expect_callable
 from trihop._block import Block
-from trihop._by_hand import HopByHand, Steps
 from trihop._clock import utc
-from trihop._download import Download
-from trihop._durable import Visit
+from trihop._durable.visit import Visit
 from trihop._errors import (
     JobPartiallyFailed,
     ResultUnavailable,
     SubmitRejected,
     SubmitUncertain,
 )
-from trihop._fetch import Fetch, Terms
-from trihop._folder import fetch_into, nothing
-from trihop._gather import gather
-from trihop._hop import Hop
-from trihop._hop_arguments import check_download, check_poll, check_submit
-from trihop._lines import command_line
+from trihop._hops.arguments import check_download, check_poll, check_submit
+from trihop._hops.by_hand import HopByHand, Steps
+from trihop._hops.gather import gather
+from trihop._hops.hop import Hop
+from trihop._hops.poll import Poller, poll
+from trihop._hops.submit import adopted, submit
 from trihop._pacing import Budget, Pacing, Pause, RetryPolicy
-from trihop._poll import Poller, poll
-from trihop._prepare import AsInRequests
+from trihop._progress.lines import command_line
 from trihop._redact import is_signed
+from trihop._results.download import Download
+from trihop._results.fetch import Fetch, Terms
+from trihop._results.folder import fetch_into, nothing
+from trihop._results.target import Target, check_target
 from trihop._saved import READY, SUBMITTED, SUBMITTING
-from trihop._session import Timeout
-from trihop._submit import adopted, submit
 from trihop._surface import DownloadSurface, PollSurface, SubmitSurface
-from trihop._target import Target, check_target
 from trihop._values import Call, Credentials, Job, Ready, Result, as_call, named
+from trihop._wire.prepare import AsInRequests
+from trihop._wire.session import Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

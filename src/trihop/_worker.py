@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING
 import requests
 
 from trihop._arguments import expect, expect_callable, told
-from trihop._claims import claim, no_record, read
 from trihop._clock import Clock
 from trihop._deadline import DeadlineSpec
-from trihop._durable import Visit
-from trihop._enter import Resuming, by_the_store
+from trihop._durable.claims import claim, no_record, read
+from trihop._durable.enter import Resuming, by_the_store
+from trihop._durable.holder import new_holder
+from trihop._durable.visit import Visit
 from trihop._errors import OperationTaken, TrihopError
 from trihop._events import Event
-from trihop._holder import new_holder
+from trihop._hops.poll import Poller, settle
 from trihop._operation import _SYSTEM_CLOCK
-from trihop._poll import Poller, settle
 from trihop._provider import Provider
 from trihop._resume import resumed
 from trihop._saved import READY, SUBMITTED, Saved
-from trihop._tracing import observe_overdue
+from trihop._telemetry.tracing import observe_overdue
 from trihop._values import Ready
 from trihop._verdicts import Ending
 from trihop.stores import OFFERED, Claim, Store, StoreError

@@ -17,9 +17,9 @@ import yaml
 
 from acceptance.servers import debian, node_with
 from acceptance.servers.jaeger import CONFIG, TESTS
-from trihop import _semconv
+from trihop._telemetry import semconv
 
-ATTRIBUTES = {row.name for row in _semconv.TABLE if row.kind == "attribute"}
+ATTRIBUTES = {row.name for row in semconv.TABLE if row.kind == "attribute"}
 SPAN_METRICS = ("traces_span_metrics_calls_total", "traces_span_metrics_duration_seconds")
 DASHBOARD = json.loads((CONFIG / "grafana" / "trihop.json").read_text(encoding="utf-8"))
 
@@ -56,7 +56,7 @@ def promql() -> list[str]:
     return [*fenced("promql"), *shown, *(rule["expr"] for rule in rules())]
 
 
-def prometheus_name(row: _semconv.Name) -> str:
+def prometheus_name(row: semconv.Name) -> str:
     """A metric's name as the collector's exporter writes it; `test_jaeger` holds the same against a real scrape."""
     unit = {"s": "_seconds", "By": "_bytes"}.get(row.unit, "")
     return row.name.replace(".", "_") + unit + ("_total" if row.type == "counter" else "")
@@ -66,14 +66,14 @@ def known_series() -> set[str]:
     """Every series a query may name."""
     known = {rule["record"] for rule in rules() if "record" in rule}
     histograms = {SPAN_METRICS[1]}
-    for row in _semconv.METRICS.values():
+    for row in semconv.METRICS.values():
         (histograms if row.type == "histogram" else known).add(prometheus_name(row))
     return known | {SPAN_METRICS[0]} | {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
 
 
 def known_labels() -> set[str]:
     counted = {dimension["name"] for dimension in load("collector.yaml")["connectors"]["spanmetrics"]["dimensions"]}
-    measured = {name for row in _semconv.METRICS.values() for name in row.attributes}
+    measured = {name for row in semconv.METRICS.values() for name in row.attributes}
     return {name.replace(".", "_") for name in counted | measured} | {"le", "otel_scope_name"}
 
 
@@ -158,7 +158,7 @@ def test_closed_sets_are_spelt_as_they_are_emitted():
     }
 
     assert compared >= {"success", "timeout", "failure"}
-    assert compared - set(_semconv.RESULTS) - {"nil"} == set()
+    assert compared - set(semconv.RESULTS) - {"nil"} == set()
 
 
 def test_a_panel_shows_what_it_says_from_a_source_that_is_provisioned():
@@ -199,7 +199,7 @@ def test_exemplars_lead_to_tempo():
 def test_no_label_of_a_metric_has_a_value_for_each_job():
     """The dimensions that spans are counted by are few-valued, and reach to two hours."""
     spanmetrics = load("collector.yaml")["connectors"]["spanmetrics"]
-    cardinality = {row.name: row.cardinality for row in _semconv.TABLE if row.kind == "attribute"}
+    cardinality = {row.name: row.cardinality for row in semconv.TABLE if row.kind == "attribute"}
 
     assert {cardinality[dimension["name"]] for dimension in spanmetrics["dimensions"]} <= {"low", "medium"}
     assert spanmetrics["histogram"]["explicit"]["buckets"][-1] == "2h"
@@ -211,7 +211,7 @@ def test_tempo_knows_that_a_span_may_be_hours_long():
     graph = tempo["metrics_generator"]["processor"]["service_graphs"]
 
     assert tempo["storage"]["trace"]["wal"]["ingestion_time_range_slack"] == "2h"
-    assert _semconv.SERVER_ADDRESS in graph["peer_attributes"]
+    assert semconv.SERVER_ADDRESS in graph["peer_attributes"]
     assert graph["histogram_buckets"][-1] == 7200
     assert tempo["overrides"]["defaults"]["metrics_generator"]["processors"] == ["service-graphs"]
 

@@ -25,8 +25,8 @@ from opentelemetry.trace import set_span_in_context
 
 from acceptance.servers.jaeger import CONFIG, Collector, Jaeger, collecting, running, validate
 from acceptance.test_collector_config import SPAN_METRICS, prometheus_name
-from trihop import _semconv
 from trihop._clock import SystemClock
+from trihop._telemetry import semconv
 from trihop.viewer import read, to_jaeger
 
 SERVICE = "trihop-demo"
@@ -351,16 +351,16 @@ def test_metrics_come_out_under_the_names_that_queries_use(stack: Stack):
         assert clock.monotonic() < until_s
         clock.sleep(0.3)
     series = {line.partition("{")[0] for line in text.splitlines() if not line.startswith("#")}
-    emitted = {row.name: prometheus_name(row) for row in _semconv.METRICS.values()}
+    emitted = {row.name: prometheus_name(row) for row in semconv.METRICS.values()}
     expected = {
         f"{name}{part}"
         for metric, name in emitted.items()
-        for part in (("_bucket", "_sum", "_count") if _semconv.METRICS[metric].type == "histogram" else ("",))
+        for part in (("_bucket", "_sum", "_count") if semconv.METRICS[metric].type == "histogram" else ("",))
     }
 
     assert expected - series == set()
     assert {SPAN_METRICS[0], *(f"{SPAN_METRICS[1]}_{part}" for part in ("bucket", "sum", "count"))} - series == set()
-    for bound in _semconv.METRICS[_semconv.OPERATION_DURATION].buckets:
+    for bound in semconv.METRICS[semconv.OPERATION_DURATION].buckets:
         assert re.search(rf'trihop_operation_duration_seconds_bucket{{[^}}]*le="{bound:.1f}"', text), bound
     assert re.search(r'traces_span_metrics_duration_seconds_bucket{[^}]*le="7200.0"', text)
     assert re.search(r'trihop_operation_overdue{[^}]*trihop_operation_name="left"[^}]*} 1', text)

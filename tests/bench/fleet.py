@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from tests.bench.server import running
 
 from trihop import Call, Fleet, Pacing
-from trihop._fleet_job import FleetJob, Step
+from trihop._fleet.job import FleetJob, Step
 from trihop.providers import generic
 
 _TICK = threading.Event()

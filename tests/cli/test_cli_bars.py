@@ -16,7 +16,7 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 @pytest.fixture
 def screen():
     """A board on a terminal of 100 columns, and what it drew."""
-    from trihop._bars import Board
+    from trihop._progress.bars import Board
 
     paper = io.StringIO()
     board = Board(Console(file=paper, force_terminal=True, width=100, color_system=None))
@@ -124,7 +124,7 @@ def test_without_rich_there_are_lines(monkeypatch):
     """It is an extra; nothing is missed but the bars."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setitem(sys.modules, "trihop._bars", None)
+    monkeypatch.setitem(sys.modules, "trihop._progress.bars", None)
     paper = Terminal()
     monkeypatch.setattr(sys, "stderr", paper)
 

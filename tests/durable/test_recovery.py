@@ -23,7 +23,7 @@ from trihop import (
     operation,
     resume,
 )
-from trihop._holder import new_holder, surely_dead
+from trihop._durable.holder import new_holder, surely_dead
 from trihop.testing import reset
 
 
@@ -123,7 +123,7 @@ def test_a_result_out_of_reach_leaves_it_open(run, server, shelf):
 
 def test_a_dead_process_of_this_machine_is_not_waited_for(run, nightly, server, shelf):
     """It is no more, so its lease has no meaning; one that lives is waited for."""
-    code = "from trihop._holder import new_holder; print(new_holder())"
+    code = "from trihop._durable.holder import new_holder; print(new_holder())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     dead = done.stdout.strip()
 

@@ -13,7 +13,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from trihop import _middleware, operation
+from trihop import operation
+from trihop._middleware import cover as _middleware
 
 
 class Lines(SpanExporter):

@@ -17,9 +17,10 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from trihop import DeadlineExceeded, Reply, _tracing, operation
+from trihop import DeadlineExceeded, Reply, operation
 from trihop._clock import SystemClock
-from trihop._evidence import Evidence
+from trihop._middleware.evidence import Evidence
+from trihop._telemetry import tracing as _tracing
 from trihop.testing import ReceivedCall, ScriptedServer, SpanLog, VirtualClock, accepted, dripped, running, silent
 
 ENDLESS = "x" * 400

@@ -273,10 +273,10 @@ def test_by_opentelemetrys_convention(session, server, clock, spans):
 
 def test_without_opentelemetrys_package_the_convention_says_what_to_do(monkeypatch):
     """Whoever asks for it is told what to install; whoever loads what there is finds a module missing, and goes on."""
-    monkeypatch.delitem(sys.modules, "trihop._instrumentor", raising=False)
+    monkeypatch.delitem(sys.modules, "trihop._middleware.instrumentor", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.instrumentation.instrumentor", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install opentelemetry-instrumentation, or call") as raised:
-        importlib.import_module("trihop._instrumentor")
+        importlib.import_module("trihop._middleware.instrumentor")
     assert raised.value.name == "opentelemetry.instrumentation.instrumentor"
 
 

@@ -22,7 +22,7 @@ from trihop import (
     Transient,
     operation,
 )
-from trihop._hops import judge_download
+from trihop._hops.judge import judge_download
 from trihop.providers import aws
 from trihop.testing import ScriptedServer, check_provider, reset
 

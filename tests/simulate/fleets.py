@@ -8,8 +8,8 @@ from functools import partial
 
 from simulate.parts import BUCKET_S, Answer, Job
 from simulate.world import World
-from trihop._crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
-from trihop._durable import PERSISTED_PAUSE_S
+from trihop._durable.visit import PERSISTED_PAUSE_S
+from trihop._fleet.crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
 from trihop._pacing import Pause
 from trihop._schedule import ASK, Schedule, Taken
 

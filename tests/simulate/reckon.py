@@ -10,7 +10,7 @@ from random import Random
 
 from simulate.units import Units
 from trihop import Fleet, Pacing
-from trihop._crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
+from trihop._fleet.crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
 from trihop._pacing import next_pause
 from trihop._worker import Worker
 

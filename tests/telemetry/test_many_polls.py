@@ -14,8 +14,10 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from telling import ACCEPTED, API, CONTENT, Answer, attempts, canned, done, run, running, said, told, tracing
 
-from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, _fold, _hop, operation
-from trihop._fold import Fold, encoded_size, fields
+from trihop import Budget, Pacing, PollBudgetExhausted, Provider, ReadState, operation
+from trihop._hops import hop as _hop
+from trihop._telemetry import fold as _fold
+from trihop._telemetry.fold import Fold, encoded_size, fields
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock, accepted
 from trihop.testing import done as done_reply

@@ -29,8 +29,9 @@ from telling import (
 )
 
 import trihop
-from trihop import Call, JobFailed, PollErrorsExhausted, ReadState, _semconv, operation
-from trihop._exchange import DeadlineCut
+from trihop import Call, JobFailed, PollErrorsExhausted, ReadState, operation
+from trihop._telemetry import semconv
+from trihop._wire.exchange import DeadlineCut
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, VirtualClock, accepted, delayed, short
 from trihop.testing import done as done_reply
@@ -58,16 +59,16 @@ def labels(**more: Any) -> tuple[tuple[str, Any], ...]:
 # ---- the table
 
 
-NOT_BY_A_BLOCK = {_semconv.OPERATION_OVERDUE: "read from a store of operations"}
+NOT_BY_A_BLOCK = {semconv.OPERATION_OVERDUE: "read from a store of operations"}
 
 
 def test_a_triangle_is_measured_as_the_table_has_it(clock: VirtualClock, meter: Meter):
     """Every metric of the table, with its unit, its kind, its buckets and no label but its own."""
     run(in_turn(ACCEPTED, running(), told(503), done(), CONTENT), clock)
     found = meter.metrics()
-    assert set(_semconv.METRICS) - set(found) == set(NOT_BY_A_BLOCK)
+    assert set(semconv.METRICS) - set(found) == set(NOT_BY_A_BLOCK)
     for name, metric in found.items():
-        row = _semconv.METRICS[name]
+        row = semconv.METRICS[name]
         kind = type(metric.data).__name__
         monotonic = getattr(metric.data, "is_monotonic", None)
         assert (metric.unit, metric.description) == (row.unit, row.meaning)
@@ -93,7 +94,7 @@ def test_the_scope_says_who_measured(clock: VirtualClock):
     provider.shutdown()
     assert data is not None
     (scope,) = [scope.scope for resource in data.resource_metrics for scope in resource.scope_metrics]
-    assert (scope.name, scope.version, scope.schema_url) == ("trihop", trihop.__version__, _semconv.SCHEMA_URL)
+    assert (scope.name, scope.version, scope.schema_url) == ("trihop", trihop.__version__, semconv.SCHEMA_URL)
 
 
 # ---- operations
@@ -351,7 +352,7 @@ def test_exemplars_lead_to_the_trace(clock: VirtualClock, exemplary: Meter):
 
 def test_nothing_is_measured_where_nobody_collects(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch):
     """Without a meter provider no instrument is made, and asking for one costs less than ten microseconds a poll."""
-    from trihop import _tracing
+    from trihop._telemetry import tracing as _tracing
 
     monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
     assert _tracing.instruments() is None

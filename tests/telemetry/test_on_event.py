@@ -11,7 +11,7 @@ import pytest
 from telling import ACCEPTED, API, CONTENT, Answer, done, export, in_turn, run, running, told
 
 import trihop
-import trihop._run
+import trihop._hops.run
 from trihop import Event, JobFailed
 from trihop.testing import VirtualClock
 
@@ -22,7 +22,7 @@ def telling(clock: VirtualClock, answers: Sequence[Answer | BaseException], **op
     """The events of a triangle."""
     events: list[Event] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trihop._run.uuid, "uuid4", lambda: _Id())
+        patch.setattr(trihop._hops.run.uuid, "uuid4", lambda: _Id())
         with suppress(trihop.TrihopError):
             run(in_turn(*answers), clock, on_event=events.append, **options)
     return events

@@ -15,7 +15,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import SpanKind, StatusCode
 
-from trihop import JobFailed, _semconv, _tracing, operation
+from trihop import JobFailed, operation
+from trihop._telemetry import semconv
+from trihop._telemetry import tracing as _tracing
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock, accepted, done, failed, running
 
 
@@ -70,10 +72,10 @@ def test_measurements_arrive(clock: VirtualClock, server: ScriptedServer, monkey
     data = reader.get_metrics_data()
     assert data is not None
     found = {m.name: m for r in data.resource_metrics for scope in r.scope_metrics for m in scope.metrics}
-    assert set(_semconv.METRICS) - set(found) == {_semconv.OPERATION_OVERDUE}
+    assert set(semconv.METRICS) - set(found) == {semconv.OPERATION_OVERDUE}
     makes = provider.get_meter("any").create_histogram
     if "explicit_bucket_boundaries_advisory" in inspect.signature(makes).parameters:
-        for row in _semconv.METRICS.values():
+        for row in semconv.METRICS.values():
             for point in found[row.name].data.data_points if row.buckets else ():
                 assert tuple(point.explicit_bounds) == row.buckets
     provider.shutdown()
@@ -109,11 +111,11 @@ def test_instruments_that_take_no_context_are_used_without(
     old = _Old()
     monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", old)
     run(server, clock)
-    assert {name for name, measured in old.recorded.items() if measured} == set(_semconv.METRICS) - {
-        _semconv.OPERATION_OVERDUE
+    assert {name for name, measured in old.recorded.items() if measured} == set(semconv.METRICS) - {
+        semconv.OPERATION_OVERDUE
     }
-    assert [amount for amount, _ in old.recorded[_semconv.OPERATION_ACTIVE]] == [1, -1]
-    assert len(old.recorded[_semconv.HTTP_CLIENT_REQUEST_DURATION]) == 5
+    assert [amount for amount, _ in old.recorded[semconv.OPERATION_ACTIVE]] == [1, -1]
+    assert len(old.recorded[semconv.HTTP_CLIENT_REQUEST_DURATION]) == 5
 
 
 def test_the_key_that_silences_other_instrumentations_is_theirs(clock: VirtualClock, server: ScriptedServer):

@@ -15,8 +15,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from telling import ACCEPTED, API, CONTENT, Answer, canned, done, export, in_turn, run, running, tracing
 
-from trihop import JobFailed, _tracing
-from trihop._fold import Attempt, Fold
+from trihop import JobFailed
+from trihop._telemetry import tracing as _tracing
+from trihop._telemetry.fold import Attempt, Fold
 from trihop.testing import VirtualClock
 
 TRIANGLE = (ACCEPTED, running(), done(), CONTENT)

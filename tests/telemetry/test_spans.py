@@ -44,10 +44,10 @@ from trihop import (
     ReadState,
     ResultUnavailable,
     RetryPolicy,
-    _semconv,
     operation,
 )
-from trihop._exchange import DeadlineCut
+from trihop._telemetry import semconv
+from trihop._wire.exchange import DeadlineCut
 from trihop.providers import generic
 from trihop.testing import ScriptedServer, SpanLog, VirtualClock, accepted, delayed
 from trihop.testing import done as done_reply
@@ -213,8 +213,8 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "bool": lambda value: type(value) is bool,
     "str[]": lambda value: type(value) is tuple and all(type(item) is str for item in value),
 }
-LONGER = {_semconv.URL_FULL: 2048, _semconv.JOB_ERROR_MESSAGE: 256, "http.response.header.www-authenticate": 128}
-ROWS = {row.name: row for row in _semconv.TABLE if row.kind == "attribute"}
+LONGER = {semconv.URL_FULL: 2048, semconv.JOB_ERROR_MESSAGE: 256, "http.response.header.www-authenticate": 128}
+ROWS = {row.name: row for row in semconv.TABLE if row.kind == "attribute"}
 
 
 def places(span: ReadableSpan) -> set[str]:
@@ -250,7 +250,7 @@ def _misplaced(name: str, value: object, where: set[str]) -> list[str]:
     ]
 
 
-def _strange(row: _semconv.Name, value: object) -> bool:
+def _strange(row: semconv.Name, value: object) -> bool:
     return any(word not in row.values for word in str(value).split(","))
 
 
@@ -325,11 +325,11 @@ def _given_up(op: trihop.Operation) -> None:
 
 
 NOT_BY_A_TRIANGLE = {
-    _semconv.OPERATION_RESUMED: "an operation that another process began",
-    _semconv.OPERATION_JOBS: "an operation over many jobs",
-    _semconv.SEGMENT_NUMBER: "an operation that several processes took part in",
-    _semconv.SEGMENT_GAP: "likewise",
-    _semconv.SEGMENT_REASON: "likewise",
+    semconv.OPERATION_RESUMED: "an operation that another process began",
+    semconv.OPERATION_JOBS: "an operation over many jobs",
+    semconv.SEGMENT_NUMBER: "an operation that several processes took part in",
+    semconv.SEGMENT_GAP: "likewise",
+    semconv.SEGMENT_REASON: "likewise",
 }
 
 
@@ -367,7 +367,7 @@ def test_every_mark_is_put_on_some_attempt(clock: VirtualClock, spans: SpanLog):
     """Each odd thing that an attempt may be marked for happens in a triangle."""
     broad(clock)
     seen = {word for span in spans.all for mark in marks(span) if mark is not None for word in mark.split(",")}
-    assert seen == set(_semconv.MARKS)
+    assert seen == set(semconv.MARKS)
 
 
 class _Watching(Sampler):
@@ -398,7 +398,7 @@ def test_a_sampler_sees_what_the_table_promises_it(clock: VirtualClock):
     sampler = _Watching()
     with tracing(sampler=sampler) as log:
         run(in_turn(*TRIANGLE), clock, attributes={"team": "billing"})
-    later = {_semconv.OPERATION_RESUMED}
+    later = {semconv.OPERATION_RESUMED}
     for span in log.get_finished_spans():
         due = {row.name for row in ROWS.values() if row.at_start and places(span) & set(row.on)} - later
         assert due <= set(sampler.seen[span.name]), span.name

@@ -17,7 +17,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool
 
 from trihop._clock import SystemClock
-from trihop._exchange import DeadlineCut, Exchange, bounded
+from trihop._wire.exchange import DeadlineCut, Exchange, bounded
 
 CLOCK = SystemClock()
 # A busy machine may let a thread lie for a while; what is not bounded overshoots by a second and more.

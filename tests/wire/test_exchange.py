@@ -18,8 +18,8 @@ from sockets import Server, answer, connects, drips, expect_cut, hangs_up, repli
 from urllib3.connection import HTTPConnection
 from urllib3.util import connection as urllib3_connect
 
-from trihop._exchange import DeadlineCut, Exchange, bounded, install
-from trihop._exchange_sockets import timed_out
+from trihop._wire.exchange import DeadlineCut, Exchange, bounded, install
+from trihop._wire.sockets import timed_out
 
 
 class MadeBefore(HTTPConnection):
@@ -257,7 +257,7 @@ def test_names_pinned_by_the_user_are_still_pinned(session: requests.Session) ->
         def pinned(address, *rest, **named):
             return original(("127.0.0.1", ports[address[0]]), *rest, **named)
         connection.create_connection = pinned
-        from trihop._exchange import install
+        from trihop._wire.exchange import install
         install()
         with sockets.Server(sockets.answer) as server, sockets.black_holes() as hole, requests.Session() as session:
             session.trust_env = False

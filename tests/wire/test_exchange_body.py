@@ -28,7 +28,7 @@ from sockets import (
 )
 
 from trihop import operation
-from trihop._exchange import DeadlineCut, Exchange, bounded, install
+from trihop._wire.exchange import DeadlineCut, Exchange, bounded, install
 
 install()
 

@@ -32,8 +32,8 @@ from sockets import (
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.contrib.socks import SOCKSConnection
 
-from trihop._exchange import Exchange, bounded, install
-from trihop._exchange_connect import places
+from trihop._wire.connect import places
+from trihop._wire.exchange import Exchange, bounded, install
 
 install()
 

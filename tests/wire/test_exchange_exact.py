@@ -9,7 +9,7 @@ import requests
 import sockets
 from sockets import Server, answer, connects, socks5, until
 
-from trihop._exchange import Exchange, bounded, install
+from trihop._wire.exchange import Exchange, bounded, install
 
 install()
 

@@ -13,7 +13,7 @@ from requests.adapters import HTTPAdapter
 from sockets import CLOCK, Peer, Server, answer, drips, expect_cut, hangs_up, replies, silent, stalls, until
 from urllib3.util import Retry
 
-from trihop._exchange import DeadlineCut, Exchange, bounded, install
+from trihop._wire.exchange import DeadlineCut, Exchange, bounded, install
 
 install()
 

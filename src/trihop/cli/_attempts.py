@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.cli._paper import Glyphs, Line, Paper, Piece
 from trihop.viewer import Attempt, Span, Trace, attempts, clock, counted, folded, seconds, told_apart, total_attempts
 
@@ -30,7 +30,7 @@ def table(span: Span, trace: Trace, paper: Paper) -> Iterator[Line]:
     total = total_attempts(span)
     if len(kept) > 2 * _AT_EACH_END:
         kept = (*kept[:_AT_EACH_END], *kept[-_AT_EACH_END:])
-    errors = span.attributes.count(_semconv.POLL_ERRORS) or 0
+    errors = span.attributes.count(semconv.POLL_ERRORS) or 0
     failed = f", {counted(errors, 'error')}" if errors else ""
     columns = _Columns.of(kept, total, trace, paper)
     yield ()

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from trihop import Store, StoreError, TrihopError, Worker
-from trihop._claims import read
-from trihop._holder import told as told_holder
+from trihop._durable.claims import read
+from trihop._durable.holder import told as told_holder
 from trihop._saved import SUBMITTED, SUBMITTING, Saved
 from trihop.stores import Stored, Taken
 from trihop.viewer import seconds

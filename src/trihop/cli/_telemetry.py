@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trihop._configure import file_exporter, named_collector, not_installed, otlp_exporter
+from trihop._telemetry.configure import file_exporter, named_collector, not_installed, otlp_exporter
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

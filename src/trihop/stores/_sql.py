@@ -13,7 +13,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from trihop._clock import Clock, SystemClock
-from trihop._lines import command_line
+from trihop._progress.lines import command_line
 from trihop._saved import VERSION
 from trihop.stores import OFFERED, Claim, Fenced, Stored, StoredRecord, StoreError, Taken
 from trihop.stores._sql_engine import Database

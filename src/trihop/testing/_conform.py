@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trihop._hops import Nonsense, judge_poll, shown
+from trihop._hops.judge import Nonsense, judge_poll, shown
 from trihop._provider import Provider
 from trihop._surface import ReadState, folded
 from trihop._template import join

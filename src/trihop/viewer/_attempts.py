@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._model import Span, SpanEvent
 from trihop.viewer._words import seconds
 
@@ -57,7 +57,7 @@ class Attempt:
     @property
     def telling(self) -> tuple[tuple[str, str], ...]:
         """The headers that explain it: of a failed attempt or an unreadable hint; that JSON came explains nothing."""
-        if self.error is None and _semconv.MARK_HINT_UNREADABLE not in self.marks:
+        if self.error is None and semconv.MARK_HINT_UNREADABLE not in self.marks:
             return ()
         return tuple((name, value) for name, value in self.headers if name != "content-type" or "json" not in value)
 
@@ -74,20 +74,20 @@ def attempts(span: Span) -> tuple[Attempt, ...]:
     state: str | None = None
     for position, event in enumerate(sorted(filter(_is_attempt, span.events), key=_order), start=1):
         told = event.attributes
-        now = told.text(_semconv.JOB_STATE)
+        now = told.text(semconv.JOB_STATE)
         found.append(
             Attempt(
-                number=told.count(_semconv.ATTEMPT_NUMBER) or position,
+                number=told.count(semconv.ATTEMPT_NUMBER) or position,
                 at_ns=event.at_ns,
-                duration_s=told.number(_semconv.ATTEMPT_DURATION),
-                status_code=told.count(_semconv.HTTP_RESPONSE_STATUS_CODE),
+                duration_s=told.number(semconv.ATTEMPT_DURATION),
+                status_code=told.count(semconv.HTTP_RESPONSE_STATUS_CODE),
                 state=now,
-                error=told.text(_semconv.ERROR_TYPE),
+                error=told.text(semconv.ERROR_TYPE),
                 changed=now is not None and state is not None and now != state,
-                wait_s=told.number(_semconv.WAIT_DURATION),
-                wait_reason=told.text(_semconv.WAIT_REASON),
-                verdict=told.text(_semconv.ATTEMPT_VERDICT),
-                marks=tuple(mark for text in told.texts(_semconv.ATTEMPT_MARK) for mark in text.split(",")),
+                wait_s=told.number(semconv.WAIT_DURATION),
+                wait_reason=told.text(semconv.WAIT_REASON),
+                verdict=told.text(semconv.ATTEMPT_VERDICT),
+                marks=tuple(mark for text in told.texts(semconv.ATTEMPT_MARK) for mark in text.split(",")),
                 headers=tuple(
                     (key.removeprefix(_HEADER), ", ".join(told.texts(key))) for key in told if key.startswith(_HEADER)
                 ),
@@ -98,11 +98,11 @@ def attempts(span: Span) -> tuple[Attempt, ...]:
 
 
 def _is_attempt(event: SpanEvent) -> bool:
-    return event.name == _semconv.ATTEMPT
+    return event.name == semconv.ATTEMPT
 
 
 def _order(event: SpanEvent) -> tuple[int, int]:
-    return event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0, event.at_ns
+    return event.attributes.count(semconv.ATTEMPT_NUMBER) or 0, event.at_ns
 
 
 def told_apart(span: Span, kept: tuple[Attempt, ...]) -> bool:
@@ -112,8 +112,8 @@ def told_apart(span: Span, kept: tuple[Attempt, ...]) -> bool:
 
 def total_attempts(span: Span) -> int:
     """How many attempts the hop made, the folded ones included."""
-    told = span.attributes.count(_semconv.POLL_ATTEMPTS) or 0
-    numbers = [event.attributes.count(_semconv.ATTEMPT_NUMBER) or 0 for event in span.events if _is_attempt(event)]
+    told = span.attributes.count(semconv.POLL_ATTEMPTS) or 0
+    numbers = [event.attributes.count(semconv.ATTEMPT_NUMBER) or 0 for event in span.events if _is_attempt(event)]
     return max(told, len(numbers), *numbers)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._attempts import Attempt, attempts, gaps, told_apart
 from trihop.viewer._axis import axis_label, axis_step
 from trihop.viewer._model import Span, Trace
@@ -33,7 +33,7 @@ class Lanes:
     def deadline_ns(self) -> int | None:
         """The deadline of the first operation, None where it has none or it is out of sight."""
         root = next((operation.root for operation in self.trace.operations), None)
-        duration_s = None if root is None else root.attributes.number(_semconv.DEADLINE_DURATION)
+        duration_s = None if root is None else root.attributes.number(semconv.DEADLINE_DURATION)
         if root is None or duration_s is None:
             return None
         at_ns = root.start_ns + round(duration_s * 1e9)
@@ -101,7 +101,7 @@ class Lanes:
         if span.operation_id is None or not (span.is_root or span.hop == "poll"):
             return
         for other in self.trace.spans:
-            gap_s = other.attributes.number(_semconv.SEGMENT_GAP)
+            gap_s = other.attributes.number(semconv.SEGMENT_GAP)
             if gap_s and other.operation_id == span.operation_id:
                 yield _bar("absent", self.place(other.start_ns - gap_s * 1e9), self.place(other.start_ns), 3, 14)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 
 Scalar = str | int | float | bool | None
 Value = Scalar | tuple[Scalar, ...]
@@ -108,17 +108,17 @@ class Span:
     @property
     def hop(self) -> str | None:
         """submit, poll, download or request; None on spans that are no hop."""
-        return self.attributes.text(_semconv.HOP)
+        return self.attributes.text(semconv.HOP)
 
     @property
     def operation_id(self) -> str | None:
         """The operation this span tells of; None on spans that are not trihop's."""
-        return self.attributes.text(_semconv.OPERATION_ID)
+        return self.attributes.text(semconv.OPERATION_ID)
 
     @property
     def is_root(self) -> bool:
         """Whether this is the span over a whole operation, which carries the operation's own name."""
-        name = self.attributes.text(_semconv.OPERATION_NAME)
+        name = self.attributes.text(semconv.OPERATION_NAME)
         return name is not None and name == self.name and self.hop is None
 
 
@@ -140,7 +140,7 @@ class Operation:
     @property
     def name(self) -> str:
         """The name the caller gave."""
-        told = (span.attributes.text(_semconv.OPERATION_NAME) for span in self.spans)
+        told = (span.attributes.text(semconv.OPERATION_NAME) for span in self.spans)
         return next((name for name in told if name is not None), self.spans[0].name)
 
     def hop(self, hop: str) -> Span | None:
@@ -150,7 +150,7 @@ class Operation:
     @property
     def result(self) -> str | None:
         """success, partial, failure, timeout, cancellation or error; None without a root that says so."""
-        return None if self.root is None else self.root.attributes.text(_semconv.OPERATION_RESULT)
+        return None if self.root is None else self.root.attributes.text(semconv.OPERATION_RESULT)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._attempts import total_attempts
 from trihop.viewer._model import Link, Span, Trace
 from trihop.viewer._words import counted, seconds, shortened, size
@@ -27,7 +27,7 @@ class Note(NamedTuple):
 
 def notes(span: Span, trace: Trace) -> tuple[Note, ...]:
     """What a span tells, the most telling first."""
-    if span.attributes.text(_semconv.OPERATION_NAME) is None:
+    if span.attributes.text(semconv.OPERATION_NAME) is None:
         return (*_error(span), *_request(span))
     return (
         *(() if span.is_root and _told_below(span, trace) else _error(span)),
@@ -42,7 +42,7 @@ def notes(span: Span, trace: Trace) -> tuple[Note, ...]:
 
 def headline(told: Span) -> str | None:
     """What a failed span failed with: `DeadlineExceeded: no terminal state by …`; None where it did not fail."""
-    kind = told.attributes.text(_semconv.ERROR_TYPE)
+    kind = told.attributes.text(semconv.ERROR_TYPE)
     if kind is None and told.status != "error":
         return None
     description = shortened(told.description, _LONGEST_DESCRIPTION)
@@ -62,11 +62,11 @@ def _error(span: Span) -> Iterator[Note]:
 
 def _operation(span: Span) -> Iterator[Note]:
     told = span.attributes
-    if (result := told.text(_semconv.OPERATION_RESULT)) is not None:
-        ended_in = told.text(_semconv.OPERATION_ENDED_IN)
+    if (result := told.text(semconv.OPERATION_RESULT)) is not None:
+        ended_in = told.text(semconv.OPERATION_ENDED_IN)
         sort: Literal["result", "state"] = "result" if result == "success" else "state"
         yield Note(sort, _join(result if ended_in is None else f"{result} in {ended_in}", _items(span)))
-    job, state, jobs = told.text(_semconv.JOB_ID), told.text(_semconv.JOB_STATE), told.count(_semconv.OPERATION_JOBS)
+    job, state, jobs = told.text(semconv.JOB_ID), told.text(semconv.JOB_STATE), told.count(semconv.OPERATION_JOBS)
     yield from _note(
         "state",
         f"job {job}" if job else None,
@@ -79,7 +79,7 @@ def _operation(span: Span) -> Iterator[Note]:
 
 
 def _items(span: Span) -> str | None:
-    failed, total = span.attributes.count(_semconv.JOB_ITEMS_FAILED), span.attributes.count(_semconv.JOB_ITEMS_TOTAL)
+    failed, total = span.attributes.count(semconv.JOB_ITEMS_FAILED), span.attributes.count(semconv.JOB_ITEMS_TOTAL)
     if failed is None and total is None:
         return None
     if not failed:
@@ -92,9 +92,9 @@ def _items(span: Span) -> str | None:
 def _deadline(span: Span) -> Iterator[str]:
     told = span.attributes
     given, left, at = (
-        told.number(_semconv.DEADLINE_DURATION),
-        told.number(_semconv.DEADLINE_REMAINING),
-        told.text(_semconv.DEADLINE_AT),
+        told.number(semconv.DEADLINE_DURATION),
+        told.number(semconv.DEADLINE_REMAINING),
+        told.text(semconv.DEADLINE_AT),
     )
     if given is not None:
         yield f"deadline {seconds(given)}"
@@ -102,24 +102,24 @@ def _deadline(span: Span) -> Iterator[str]:
         yield f"deadline {at}"
     if left is not None and (given is not None or at is not None):
         yield f"{seconds(max(left, 0.0))} left"
-    if (phase := told.text(_semconv.DEADLINE_PHASE)) is not None:
+    if (phase := told.text(semconv.DEADLINE_PHASE)) is not None:
         yield f"phase {phase}"
-    if told.get(_semconv.OPERATION_RESUMED) is True:
+    if told.get(semconv.OPERATION_RESUMED) is True:
         yield "resumed"
-    if (segments := told.count(_semconv.OPERATION_SEGMENTS)) is not None and segments > 1:
+    if (segments := told.count(semconv.OPERATION_SEGMENTS)) is not None and segments > 1:
         yield counted(segments, "segment")
 
 
 def _request(span: Span) -> Iterator[Note]:
     told = span.attributes
     method, address, status = (
-        told.text(_semconv.HTTP_REQUEST_METHOD),
-        told.text(_semconv.URL_FULL),
-        told.count(_semconv.HTTP_RESPONSE_STATUS_CODE),
+        told.text(semconv.HTTP_REQUEST_METHOD),
+        told.text(semconv.URL_FULL),
+        told.count(semconv.HTTP_RESPONSE_STATUS_CODE),
     )
     if method is None and status is None:
         return
-    resent = told.count(_semconv.HTTP_REQUEST_RESEND_COUNT)
+    resent = told.count(semconv.HTTP_REQUEST_RESEND_COUNT)
     what = " ".join(part for part in (method, _short_url(address)) if part)
     yield Note(
         "request",
@@ -140,17 +140,17 @@ def _short_url(address: str | None) -> str | None:
 
 def _poll(span: Span) -> Iterator[Note]:
     told = span.attributes
-    polls, errors = total_attempts(span), told.count(_semconv.POLL_ERRORS) or 0
-    statuses = ", ".join(text.replace("=", " x") for text in told.texts(_semconv.POLL_STATUSES))
+    polls, errors = total_attempts(span), told.count(semconv.POLL_ERRORS) or 0
+    statuses = ", ".join(text.replace("=", " x") for text in told.texts(semconv.POLL_STATUSES))
     yield from _note(
         "state",
-        told.text(_semconv.JOB_STATE),
+        told.text(semconv.JOB_STATE),
         counted(polls, "poll") if polls else None,
         counted(errors, "error") if errors else None,
         statuses or None,
     )
-    waited, longest = told.number(_semconv.POLL_WAIT_TIME), told.number(_semconv.POLL_WAIT_TIME_MAX)
-    asked, slowest = told.number(_semconv.POLL_REQUEST_TIME), told.number(_semconv.POLL_REQUEST_TIME_MAX)
+    waited, longest = told.number(semconv.POLL_WAIT_TIME), told.number(semconv.POLL_WAIT_TIME_MAX)
+    asked, slowest = told.number(semconv.POLL_REQUEST_TIME), told.number(semconv.POLL_REQUEST_TIME_MAX)
     yield from _note(
         "wait",
         f"waited {seconds(waited)} of {seconds(span.duration_s)}" if waited is not None else None,
@@ -158,11 +158,11 @@ def _poll(span: Span) -> Iterator[Note]:
         f"requests {seconds(asked)}" if asked is not None else None,
         f"slowest {seconds(slowest)}" if slowest else None,
     )
-    if (refused := told.number(_semconv.WAIT_REFUSED)) is not None:
+    if (refused := told.number(semconv.WAIT_REFUSED)) is not None:
         yield Note("wait", f"refused a pause of {seconds(refused)}: it ends after the deadline")
-    if (overrun := told.number(_semconv.POLL_WAIT_OVERRUN_MAX)) is not None:
+    if (overrun := told.number(semconv.POLL_WAIT_OVERRUN_MAX)) is not None:
         yield Note("wait", f"one pause took {seconds(overrun)} longer than planned: the machine was suspended or busy")
-    if unknown := told.texts(_semconv.POLL_UNKNOWN_STATES):
+    if unknown := told.texts(semconv.POLL_UNKNOWN_STATES):
         yield Note("error", f"states the provider does not list: {', '.join(unknown)}")
     if span.dropped_events:
         yield Note("error", f"the SDK dropped {counted(span.dropped_events, 'event')} of this span")
@@ -171,13 +171,13 @@ def _poll(span: Span) -> Iterator[Note]:
 def _download(span: Span) -> Iterator[Note]:
     told = span.attributes
     received, expected, rate = (
-        told.count(_semconv.DOWNLOAD_SIZE),
-        told.count(_semconv.DOWNLOAD_EXPECTED_SIZE),
-        told.number(_semconv.DOWNLOAD_RATE),
+        told.count(semconv.DOWNLOAD_SIZE),
+        told.count(semconv.DOWNLOAD_EXPECTED_SIZE),
+        told.number(semconv.DOWNLOAD_RATE),
     )
     resumes, pages, digest = (
-        told.count(_semconv.DOWNLOAD_RESUMES),
-        told.count(_semconv.DOWNLOAD_PAGES),
+        told.count(semconv.DOWNLOAD_RESUMES),
+        told.count(semconv.DOWNLOAD_PAGES),
         told.text("trihop.download.sha256"),
     )
     amount = None
@@ -191,7 +191,7 @@ def _download(span: Span) -> Iterator[Note]:
         counted(resumes, "resume") if resumes else None,
         f"sha256 {digest[:12]}… verified" if digest else None,
     )
-    age, refreshes = told.number(_semconv.DOWNLOAD_LINK_AGE), told.count(_semconv.DOWNLOAD_LINK_REFRESHES)
+    age, refreshes = told.number(semconv.DOWNLOAD_LINK_AGE), told.count(semconv.DOWNLOAD_LINK_REFRESHES)
     yield from _note(
         "wait",
         f"link {seconds(age)} old" if age is not None else None,
@@ -201,9 +201,9 @@ def _download(span: Span) -> Iterator[Note]:
 
 def _segment(span: Span) -> Iterator[Note]:
     number, gap, reason = (
-        span.attributes.count(_semconv.SEGMENT_NUMBER),
-        span.attributes.number(_semconv.SEGMENT_GAP),
-        span.attributes.text(_semconv.SEGMENT_REASON),
+        span.attributes.count(semconv.SEGMENT_NUMBER),
+        span.attributes.number(semconv.SEGMENT_GAP),
+        span.attributes.text(semconv.SEGMENT_REASON),
     )
     yield from _note(
         "state",
@@ -236,7 +236,7 @@ def _note(sort: Literal["state", "wait", "result"], *parts: str | None) -> Itera
 
 def server_said(root: Span) -> str | None:
     """The server's own code and words for what failed."""
-    code, message = root.attributes.text(_semconv.JOB_ERROR_CODE), root.attributes.text(_semconv.JOB_ERROR_MESSAGE)
+    code, message = root.attributes.text(semconv.JOB_ERROR_CODE), root.attributes.text(semconv.JOB_ERROR_MESSAGE)
     if code is not None and message is not None and message.startswith(code):
         return message
     return ": ".join(part for part in (code, message) if part) or None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._lanes import Lanes
 from trihop.viewer._model import Row, Span, Trace
 from trihop.viewer._notes import notes
@@ -94,18 +94,18 @@ def _result(trace: Trace) -> str:
 
 def _heading(trace: Trace) -> Iterator[str]:
     result = _result(trace)
-    known = result if result in _semconv.RESULTS else "open"
+    known = result if result in semconv.RESULTS else "open"
     yield f'<h1>{text(trace.name)} <span class="result {known}">{text(result)}</span></h1>'
     first = trace.operations[0] if trace.operations else None
     root = None if first is None else first.root
     told = None if root is None else root.attributes
     facts: list[tuple[str, str | None]] = [("took", seconds(trace.duration_s)), ("started", instant(trace.start_ns))]
     if told is not None:
-        given, left = told.number(_semconv.DEADLINE_DURATION), told.number(_semconv.DEADLINE_REMAINING)
+        given, left = told.number(semconv.DEADLINE_DURATION), told.number(semconv.DEADLINE_REMAINING)
         rest = "" if left is None else f", {seconds(max(left, 0.0))} left"
         facts.append(("deadline", None if given is None else f"{seconds(given)}{rest}"))
-        facts += [("job", told.text(_semconv.JOB_ID)), ("state", told.text(_semconv.JOB_STATE))]
-        facts.append(("provider", told.text(_semconv.PROVIDER)))
+        facts += [("job", told.text(semconv.JOB_ID)), ("state", told.text(semconv.JOB_STATE))]
+        facts.append(("provider", told.text(semconv.PROVIDER)))
     facts.append(("service", ", ".join(dict.fromkeys(span.service for span in trace.spans if span.service))))
     facts.append(("trace", trace.id))
     yield "<dl>"

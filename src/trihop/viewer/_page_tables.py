@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._attempts import Attempt, attempts, folded, told_apart, total_attempts
 from trihop.viewer._lanes import Lanes
 from trihop.viewer._model import Span, Trace, Value
@@ -19,7 +19,7 @@ _HEAD = (
     '<thead><tr><th scope="col">#</th><th scope="col">at</th><th scope="col">took</th><th scope="col">answer</th>'
     '<th scope="col" colspan="2">pause after it</th><th scope="col">remarks</th></tr></thead>'
 )
-_KNOWN = {row.name: row for row in _semconv.TABLE if row.kind == "attribute"}
+_KNOWN = {row.name: row for row in semconv.TABLE if row.kind == "attribute"}
 
 
 def text(value: str) -> str:
@@ -33,7 +33,7 @@ def tables(trace: Trace) -> Iterator[str]:
     hops = [(row.span, kept) for row in trace.rows if told_apart(row.span, kept := attempts(row.span))]
     for span, kept in hops[:_MOST_TABLES]:
         total = total_attempts(span)
-        errors = span.attributes.count(_semconv.POLL_ERRORS) or 0
+        errors = span.attributes.count(semconv.POLL_ERRORS) or 0
         failed = f", {counted(errors, 'error')}" if errors else ""
         if len(kept) > 2 * _AT_EACH_END:
             kept = (*kept[:_AT_EACH_END], *kept[-_AT_EACH_END:])
@@ -84,7 +84,7 @@ def _of_span(span: Span, lanes: Lanes) -> Iterator[tuple[str, str]]:
     for name, value in span.attributes.items():
         yield name, _value(value, _KNOWN[name].unit if name in _KNOWN else "")
     for event in span.events:
-        if event.name != _semconv.ATTEMPT:
+        if event.name != semconv.ATTEMPT:
             told = "; ".join(f"{name}={_value(value)}" for name, value in event.attributes.items())
             yield f"event at {lanes.after(event.at_ns)}", f"{plain(event.name)} {told}".rstrip()
     for link in span.links:

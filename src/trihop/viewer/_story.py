@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trihop import _semconv
+from trihop._telemetry import semconv
 from trihop.viewer._attempts import attempts, total_attempts
 from trihop.viewer._model import Operation, Span
 from trihop.viewer._notes import server_said
@@ -66,9 +66,9 @@ def story(operation: Operation) -> Story:
         return _without_root(operation)
     told = root.attributes
     result, ended_in, kind = (
-        told.text(_semconv.OPERATION_RESULT) or ("error" if root.status == "error" else "success"),
-        told.text(_semconv.OPERATION_ENDED_IN),
-        told.text(_semconv.ERROR_TYPE),
+        told.text(semconv.OPERATION_RESULT) or ("error" if root.status == "error" else "success"),
+        told.text(semconv.OPERATION_ENDED_IN),
+        told.text(semconv.ERROR_TYPE),
     )
     took = seconds(root.duration_s)
     if result == "success":
@@ -83,7 +83,7 @@ def story(operation: Operation) -> Story:
 
 def _without_root(operation: Operation) -> Story:
     last = max(operation.spans, key=lambda span: span.end_ns)
-    state = next((s for span in reversed(operation.spans) if (s := span.attributes.text(_semconv.JOB_STATE))), None)
+    state = next((s for span in reversed(operation.spans) if (s := span.attributes.text(semconv.JOB_STATE))), None)
     seen = f"last seen in {last.name}" + (f", state {state}" if state is not None else "")
     return Story(
         f"The root span of {operation.name} is not in the file ({seen}).",
@@ -96,11 +96,11 @@ def _done(operation: Operation) -> str:
     """What a success consisted of."""
     parts: list[str] = []
     if (poll := operation.hop("poll")) is not None:
-        errors = poll.attributes.count(_semconv.POLL_ERRORS) or 0
+        errors = poll.attributes.count(semconv.POLL_ERRORS) or 0
         failed = "one of them failed and was" if errors == 1 else f"{errors:,} of them failed and were"
         cured = f" ({failed} made good)" if errors else ""
         parts.append(f"{counted(total_attempts(poll), 'poll')}{cured}")
-    downloads = [span.attributes.number(_semconv.DOWNLOAD_SIZE) for span in operation.spans if span.hop == "download"]
+    downloads = [span.attributes.number(semconv.DOWNLOAD_SIZE) for span in operation.spans if span.hop == "download"]
     if any(amount is not None for amount in downloads):
         parts.append(f"{size(sum(amount or 0.0 for amount in downloads))} downloaded")
     return f": {', '.join(parts)}" if parts else ""
@@ -111,46 +111,46 @@ def _cause(root: Span) -> str:
     what = _CONTEXT.sub("", root.description).rstrip(". ")
     if (said := server_said(root)) is not None:
         return f"the server said {said}"
-    state = told.text(_semconv.JOB_STATE)
+    state = told.text(semconv.JOB_STATE)
     return what or (f"state {state}" if state is not None else "")
 
 
 def _waits(operation: Operation, root: Span) -> Iterator[str]:
     poll, download = operation.hop("poll"), operation.hop("download")
     for span in operation.spans:
-        if gap := span.attributes.number(_semconv.SEGMENT_GAP):
-            reason = span.attributes.text(_semconv.SEGMENT_REASON)
+        if gap := span.attributes.number(semconv.SEGMENT_GAP):
+            reason = span.attributes.text(semconv.SEGMENT_REASON)
             why = f" ({reason.replace('_', ' ')})" if reason is not None else ""
             yield f"Nobody was there for {seconds(gap)}{why}."
     if poll is not None:
         yield from _poll_waits(poll, root)
-    items, failed = root.attributes.count(_semconv.JOB_ITEMS_TOTAL), root.attributes.count(_semconv.JOB_ITEMS_FAILED)
+    items, failed = root.attributes.count(semconv.JOB_ITEMS_TOTAL), root.attributes.count(semconv.JOB_ITEMS_FAILED)
     if failed:
         yield f"{failed:,}{f' of {items:,}' if items is not None else ''} items failed."
-    if download is not None and download is operation.hop(root.attributes.text(_semconv.OPERATION_ENDED_IN) or ""):
+    if download is not None and download is operation.hop(root.attributes.text(semconv.OPERATION_ENDED_IN) or ""):
         yield from _download_waits(download)
 
 
 def _poll_waits(poll: Span, root: Span) -> Iterator[str]:
     told = poll.attributes
-    if (waited := told.number(_semconv.POLL_WAIT_TIME)) is not None:
+    if (waited := told.number(semconv.POLL_WAIT_TIME)) is not None:
         asked = f" ({_asked(poll, root)})" if root.status == "error" else ""
         yield f"It waited {seconds(waited)} of the {seconds(poll.duration_s)} of polling{asked}."
-    refused = told.number(_semconv.WAIT_REFUSED)
+    refused = told.number(semconv.WAIT_REFUSED)
     if refused is not None and "asked for" not in root.description:
-        left = root.attributes.number(_semconv.DEADLINE_REMAINING)
+        left = root.attributes.number(semconv.DEADLINE_REMAINING)
         yield f"The server asked for a pause of {seconds(refused)}" + (
             f"; {seconds(max(left, 0.0))} were left." if left is not None else ", which the deadline does not allow."
         )
-    if (overrun := told.number(_semconv.POLL_WAIT_OVERRUN_MAX)) is not None:
+    if (overrun := told.number(semconv.POLL_WAIT_OVERRUN_MAX)) is not None:
         yield f"One pause took {seconds(overrun)} longer than planned: the machine was suspended."
-    if unknown := told.texts(_semconv.POLL_UNKNOWN_STATES):
+    if unknown := told.texts(semconv.POLL_UNKNOWN_STATES):
         yield f"The provider does not list the state {', '.join(unknown)}."
 
 
 def _asked(poll: Span, root: Span) -> str:
-    errors = poll.attributes.count(_semconv.POLL_ERRORS) or 0
-    state = poll.attributes.text(_semconv.JOB_STATE) or root.attributes.text(_semconv.JOB_STATE)
+    errors = poll.attributes.count(semconv.POLL_ERRORS) or 0
+    state = poll.attributes.text(semconv.JOB_STATE) or root.attributes.text(semconv.JOB_STATE)
     failed = f", {errors:,} of them failed" if errors else ""
     return f"{counted(total_attempts(poll), 'poll')}{failed}{f', last state {state}' if state is not None else ''}"
 
@@ -158,17 +158,17 @@ def _asked(poll: Span, root: Span) -> str:
 def _download_waits(download: Span) -> Iterator[str]:
     told = download.attributes
     received, expected, rate = (
-        told.number(_semconv.DOWNLOAD_SIZE),
-        told.number(_semconv.DOWNLOAD_EXPECTED_SIZE),
-        told.number(_semconv.DOWNLOAD_RATE),
+        told.number(semconv.DOWNLOAD_SIZE),
+        told.number(semconv.DOWNLOAD_EXPECTED_SIZE),
+        told.number(semconv.DOWNLOAD_RATE),
     )
     if received or expected:
         received = received or 0.0
         share = f" of {size(expected)} ({received / expected:.0%})" if expected else ""
         yield f"{size(received)}{share} had arrived{f' at {size(rate)}/s' if rate is not None else ''}."
-    if (age := told.number(_semconv.DOWNLOAD_LINK_AGE)) is not None:
-        same = any(_semconv.MARK_SAME_LINK in attempt.marks for attempt in attempts(download))
-        refreshed = told.count(_semconv.DOWNLOAD_LINK_REFRESHES) or 0
+    if (age := told.number(semconv.DOWNLOAD_LINK_AGE)) is not None:
+        same = any(semconv.MARK_SAME_LINK in attempt.marks for attempt in attempts(download))
+        refreshed = told.count(semconv.DOWNLOAD_LINK_REFRESHES) or 0
         again = (
             "; asked again, the server gave the same link" if same else f"; renewed {refreshed}x" if refreshed else ""
         )
@@ -180,8 +180,8 @@ def _next(operation: Operation, root: Span, result: str, kind: str | None) -> st
         return _BY_RESULT.get(result, "Read the error above.")
     poll = operation.hop("poll")
     advice = _NEXT.get(kind, "The error is the caller's own: see where it was raised.")
-    hop = operation.hop(root.attributes.text(_semconv.OPERATION_ENDED_IN) or "")
-    status = hop.attributes.count(_semconv.HTTP_RESPONSE_STATUS_CODE) if hop is not None else None
+    hop = operation.hop(root.attributes.text(semconv.OPERATION_ENDED_IN) or "")
+    status = hop.attributes.count(semconv.HTTP_RESPONSE_STATUS_CODE) if hop is not None else None
     kept = attempts(hop) if hop is not None else ()
     headers = dict(kept[-1].telling) if kept else {}
     if kind == "StatusUnavailable" and status in _BY_STATUS:
@@ -190,9 +190,9 @@ def _next(operation: Operation, root: Span, result: str, kind: str | None) -> st
         advice = (
             "Something between here and the API answers in its stead, a proxy or a sign-in page: get past it first."
         )
-    elif kind == "DeadlineExceeded" and root.attributes.text(_semconv.DEADLINE_PHASE) == "body":
+    elif kind == "DeadlineExceeded" and root.attributes.text(semconv.DEADLINE_PHASE) == "body":
         advice = "The job is done: download again with more time; what had arrived tells how much."
-    elif poll is not None and poll.attributes.texts(_semconv.POLL_UNKNOWN_STATES):
+    elif poll is not None and poll.attributes.texts(semconv.POLL_UNKNOWN_STATES):
         advice = f"Teach the provider that state: list it as pending, succeeded or failed. {advice}"
     if headers:
         quoted = (f"{name}={value}" for name, value in headers.items())

@@ -1,0 +1,1 @@
+"""An operation that outlives its process: the hold on its record."""

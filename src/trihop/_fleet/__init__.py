@@ -1,0 +1,1 @@
+"""Many operations at once in one process."""

@@ -1,0 +1,290 @@
+"""The threads of a fleet: which of them takes the next step, which keeps the time, how all of them stop.
+
+Between its steps an operation takes a place in a heap and no thread. Of the
+workers that have nothing to do one waits for the next due time; when it has
+found work, another one takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import requests
+
+from trihop._clock import Clock, SystemClock
+from trihop._fleet.ears import Ears
+from trihop._fleet.job import FleetJob, FleetStopped, Outcome, Step
+from trihop._origin import Origin, Trusted
+from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
+
+log = logging.getLogger("trihop")
+
+_LOOK_EVERY_S = 1.0
+_STOP_WITHIN_S = 1.0
+_WOKEN_WITHIN_S = 5.0
+_LOOKS_PER_S = 100
+_NO_TURN = "no turn in time"
+
+
+class Desks:
+    """The couriers of one thread: jobs that submit to one origin, with nothing of their own, share one.
+
+    A prepared request costs as much memory as the rest of a job; here there is one a thread and origin.
+    """
+
+    def __init__(self, session: requests.Session, clock: Clock) -> None:
+        self._session = session
+        self._clock = clock
+        self._shared: dict[tuple[Origin, tuple[str, ...]], Ears] = {}
+
+    def of(self, home: Origin | None, origins: tuple[str, ...]) -> Ears:
+        """The courier of jobs that submit to an origin; a new one for a job whose origin is its own affair."""
+        if home is None:
+            return self._new(origins)
+        shared = self._shared.get((home, origins))
+        if shared is None:
+            shared = self._shared[home, origins] = self._new(origins)
+            shared.trusted.adopt(str(home))
+        return shared
+
+    def _new(self, origins: tuple[str, ...]) -> Ears:
+        return Ears(self._session, Trusted(origins), self._clock, lambda: math.inf)
+
+
+class Crew:
+    """Workers, and the jobs they take in turns.
+
+    Args:
+        session: Whose requests.
+        workers: How many submits and polls at once; half as many downloads besides.
+        per_origin: How many of either at one origin.
+        clock: Whose time. On another than the system's, time passes when all wait for it, the caller too.
+    """
+
+    def __init__(self, session: requests.Session, *, workers: int, per_origin: int, clock: Clock) -> None:
+        self._session = session
+        self._clock = clock
+        self._is_real = isinstance(clock, SystemClock)
+        self._sizes = {ASK: workers, DOWNLOAD: max(1, workers // 2)}
+        self._schedule: Schedule[FleetJob] = Schedule(self._sizes, per_origin=per_origin)
+        self.jobs: dict[str, FleetJob] = {}
+        """Those under way, by key; to be looked at under `wait`."""
+        self.ended: deque[Outcome] = deque()
+        self._lock = threading.Lock()
+        self._over = threading.Condition(self._lock)
+        self._idle = {lane: threading.Condition(self._lock) for lane in self._sizes}
+        self._resting = dict.fromkeys(self._sizes, 0)
+        self._timed_s = dict.fromkeys(self._sizes, math.inf)
+        self._threads: dict[str, list[threading.Thread]] = {lane: [] for lane in self._sizes}
+        self._busy = 0
+        self._waiting = 0
+        self._sleeping = False
+        self._swept_s = -math.inf
+        self._stopping = False
+        self._process = os.getpid()
+
+    # ---- for the caller's threads
+
+    def enter(self, job: FleetJob) -> None:
+        """Take a job in; its first step is due now.
+
+        Raises:
+            RuntimeError: The fleet was left meanwhile.
+        """
+        with self._lock:
+            if self._stopping:
+                raise RuntimeError("this fleet was left while a job was started; make a new one with Fleet(…)")
+            self.jobs[job.key] = job
+            self._plan(job, ASK, self._clock.monotonic())
+
+    @property
+    def is_a_copy(self) -> bool:
+        """Whether this is a fork of the process, which has none of the threads."""
+        return os.getpid() != self._process
+
+    @property
+    def is_at_work_here(self) -> bool:
+        """Whether this thread is one of those that take steps: what it waits for may wait for it."""
+        here = threading.current_thread()
+        return not self.is_a_copy and any(here in threads for threads in self._threads.values())
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Wait until something holds of the jobs under way or ended.
+
+        Raises:
+            RuntimeError: It would never hold: in a thread that takes steps, or in a fork of the process.
+        """
+        if self.is_a_copy:
+            raise RuntimeError("this fleet belongs to the process that was forked; make a new one with Fleet(…)")
+        if self.is_at_work_here:
+            raise RuntimeError("a thread of the fleet, such as on_event is called from, cannot wait for its own jobs")
+        with self._lock:
+            self._waiting += 1
+            try:
+                self._stir()
+                while not until():
+                    self._over.wait()
+            finally:
+                self._waiting -= 1
+
+    def cancel(self, key: str) -> None:
+        """Let the next step of a job be its cancel, now.
+
+        Raises:
+            LookupError: It is not under way.
+            ValueError: Its API has no way to cancel.
+        """
+        with self._lock:
+            job = self.jobs.get(key)
+            if job is None:
+                raise LookupError(f"no job with the key {key!r} is under way in this fleet")
+            job.to_be_cancelled()
+            if not job.busy:
+                self._plan(job, ASK, self._clock.monotonic())
+            self._stir()
+
+    def stop(self) -> int:
+        """Take no further step, and leave what is under way as it is; how many jobs that was."""
+        with self._lock:
+            self._stopping = True
+            for idle in self._idle.values():
+                idle.notify_all()
+            self._over.wait_for(lambda: self._busy == 0, _STOP_WITHIN_S)
+            left = list(self.jobs.values())
+            self.jobs.clear()
+            self._over.notify_all()  # other threads may wait for outcomes, or for room
+            waiting = [job for job in left if not job.busy]  # the others are left by those who are at them
+        for job in waiting:
+            job.leave(FleetStopped("the fleet was left"))
+        if len(waiting) == len(left):
+            for threads in self._threads.values():
+                for thread in threads:
+                    thread.join(_STOP_WITHIN_S)
+        return len(left)
+
+    # ---- for the workers' threads, under the lock where they begin with an underscore
+
+    def serve(self, lane: str) -> None:
+        """Take steps until the end."""
+        desks = Desks(self._session, self._clock)
+        with self._lock:
+            turn = self._next(lane)
+        while turn is not None:
+            taken, among, look_s = turn
+            job = taken.item
+            courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
+            step = job.step(courier, among=among, held=taken.held, look_s=look_s)
+            with self._lock:  # once for both: threads that take turns at a lock do little else
+                stopped = self._took(taken, step, lane)
+                turn = self._next(lane)
+            if stopped:
+                job.leave(FleetStopped("the fleet was left"))
+
+    def _took(self, taken: Taken[FleetJob], step: Step, lane: str) -> bool:
+        """Note what a step came to; whether the job is to be left, as nobody waits for it any more."""
+        job, now_s = taken.item, self._clock.monotonic()
+        self._busy -= 1
+        job.busy = False
+        self._schedule.done(taken.origin, lane)
+        if step.hold_s is not None:
+            self._schedule.hold(taken.origin, now_s, step.hold_s)
+        if step.ration is not None:
+            remaining, reset_s = step.ration
+            self._schedule.ration(taken.origin, now_s, remaining=remaining, reset_s=reset_s)
+        stopped = step.lane is not None and job.key not in self.jobs
+        if step.lane is None:
+            self.jobs.pop(job.key, None)
+            assert job.outcome is not None
+            self.ended.append(job.outcome)
+        elif job.cancelling:
+            self._plan(job, ASK, now_s)
+        elif not stopped:
+            self._plan(job, step.lane, now_s + step.in_s, by=lane)
+        if step.lane is None or self._stopping:
+            self._over.notify_all()
+        self._stir()
+        return stopped
+
+    def _next(self, lane: str) -> tuple[Taken[FleetJob], int, float] | None:
+        """Whose turn it is, sooner or later; None when there is nothing more to do."""
+        while not self._stopping:
+            now_s = self._clock.monotonic()
+            if now_s >= self._swept_s + _LOOK_EVERY_S:
+                self._sweep(now_s)
+            taken = self._schedule.take(now_s, lane)
+            if taken is None:
+                self._rest(lane, now_s)
+                continue
+            self._busy += 1
+            taken.item.busy = True
+            if self._resting[lane] and self._schedule.next_s(lane) < self._timed_s[lane]:
+                self._idle[lane].notify()  # somebody else keeps the time meanwhile
+            look_s = max(_WOKEN_WITHIN_S, len(self.jobs) / _LOOKS_PER_S)
+            return taken, self._schedule.planned(taken.origin) + 1, look_s
+        return None
+
+    def _plan(self, job: FleetJob, lane: str, due_s: float, *, by: str | None = None) -> None:
+        """Plan its next step, and see to it that somebody looks in time; who looks `by` itself need not be told."""
+        self._schedule.plan(job, due_s=due_s, origin=job.origin, lane=lane, until_s=job.until_s)
+        if self._resting[lane]:
+            if lane != by and due_s < self._timed_s[lane]:
+                self._idle[lane].notify()
+        elif len(self._threads[lane]) < self._sizes[lane]:
+            name = f"trihop fleet {lane} {len(self._threads[lane]) + 1}"
+            thread = threading.Thread(target=self.serve, args=(lane,), name=name, daemon=True)
+            self._threads[lane].append(thread)
+            thread.start()
+
+    def _sweep(self, now_s: float) -> bool:
+        """Give up those that cannot have a turn in time; whether there were any."""
+        self._swept_s = now_s
+        late = self._schedule.hopeless(now_s)
+        for job in late:
+            job.refuse(self._schedule.held_until_s(job.origin) - now_s)
+            self._schedule.plan(job, due_s=now_s, origin=_NO_TURN)
+        return bool(late)
+
+    def _rest(self, lane: str, now_s: float) -> None:
+        """Wait until there may be something to do."""
+        due_s, idle = self._schedule.next_s(lane), self._idle[lane]
+        self._resting[lane] += 1
+        try:
+            if not self._is_real:
+                self._pass_time(idle, now_s)
+            elif due_s < self._timed_s[lane]:
+                self._timed_s[lane] = due_s
+                # In slices: a machine that was suspended wakes on time, and those without hope are found.
+                idle.wait(max(0.0, min(due_s - now_s, _LOOK_EVERY_S)))
+                if self._timed_s[lane] == due_s:
+                    self._timed_s[lane] = math.inf
+            else:
+                idle.wait()
+        finally:
+            self._resting[lane] -= 1
+
+    def _pass_time(self, idle: threading.Condition, now_s: float) -> None:
+        due_s = min(self._schedule.next_s(lane) for lane in self._sizes)
+        if self._busy or self._sleeping or not self._waiting or math.isinf(due_s) or due_s <= now_s:
+            idle.wait()
+            return
+        if self._sweep(now_s):
+            return
+        self._sleeping = True
+        self._lock.release()
+        try:
+            self._clock.sleep(due_s - now_s)
+        finally:
+            self._lock.acquire()
+            self._sleeping = False
+            self._stir()
+
+    def _stir(self) -> None:
+        """On a clock that moves when somebody sleeps, let everybody look again."""
+        if not self._is_real:
+            for idle in self._idle.values():
+                idle.notify_all()

@@ -1,0 +1,1 @@
+"""Submit and poll: what an answer means, and the hop that it belongs to."""

@@ -1,0 +1,270 @@
+"""One hop while it lasts: its span, and its attempts folded into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from trihop._errors import DeadlineExceeded
+from trihop._progress.lines import seconds_as
+from trihop._telemetry import semconv
+from trihop._telemetry.fold import Attempt, Fold, encoded_size
+from trihop._telemetry.tracing import CLIENT, INTERNAL, TraceSpan, quietly
+from trihop._telemetry.words import error_type_of, first_words
+from trihop._values import Call, Job
+from trihop._wire.prepare import AsInRequests
+from trihop._wire.session import Sent, Timeout
+
+if TYPE_CHECKING:
+    from weakref import ref
+
+    import requests
+
+    from trihop._hops.run import Run
+
+_NO_ATTRIBUTES: dict[str, Any] = {}
+_TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
+_POLLS_WITH_TRACEPARENT = 8
+
+# What a span takes besides its attributes, texts and events: ids, times, a link, resource and scope.
+_FRAME_BYTES = 1_000
+
+_PHASES = {
+    "connect": "connecting",
+    "tls": "in the TLS handshake",
+    "headers": "before its reply",
+    "body": "in the body of its reply",
+}
+
+
+class Taker(Protocol):
+    """Whoever makes attempts of what the caller's own code sends while a hop is open."""
+
+    def take(
+        self,
+        hop: Hop,
+        sent: Sent,
+        error_type: str | None,
+        state: str | None,
+        response: ref[requests.Response] | None,
+    ) -> None:
+        """Take an exchange, and what was read off its reply; the response is the caller's."""
+
+    def settle(self, hop: Hop) -> None:
+        """Fold in what nobody judged: there is to be a pause, or the end of the hop."""
+
+
+class Hop:
+    """One hop while it lasts: its span, and the fold of its attempts."""
+
+    __slots__ = (
+        *("run", "name", "job", "taker", "span", "fold", "started_ns", "late", "sends", "resends", "last_sent"),
+        *("attributes", "transferred_bytes", "transferred_s"),
+        *("_beside", "_description", "_last_call", "_own_sent", "_rested", "_span_name"),
+    )
+
+    def __init__(
+        self,
+        run: Run,
+        name: str,
+        call: Call | None,
+        after: TraceSpan | None,
+        *,
+        at_ns: int | None = None,
+        job: Job | None = None,
+        taker: Taker | None = None,
+        begun: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run = run
+        self.name = name
+        self.job = job
+        """Where it is another than the run's."""
+        self.taker = taker
+        self.late = False
+        self.sends = 0
+        self.last_sent: Sent | None = None
+        self._rested: tuple[int | None, dict[str, str]] | None = None
+        self._own_sent: Sent | None = None  # a poll made during a download is not the download's
+        self.attributes: dict[str, Any] = {}
+        self.transferred_bytes = 0
+        self.transferred_s = 0.0
+        self._last_call: Call | None = None
+        self.resends = 0
+        self._description = ""
+        job = job if job is not None else run.job
+        start = {
+            **run.common,
+            semconv.HOP: name,
+            semconv.JOB_ID: None if job is None else run.shown(job.id),
+            **(run.asking(call.method, call.url) if call is not None else {}),
+        }
+        at_ns = run.now_ns() if at_ns is None else at_ns
+        at_ns = at_ns if begun is None else begun["started_ns"]
+        kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
+        self._span_name = (
+            call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
+        )
+        span_id = None if begun is None else begun["span_id"]
+        self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
+        keeps = self.span.recording or run.durable
+        self.fold = Fold(keeps=keeps) if begun is None else Fold.from_json(begun["fold"])
+        self._beside = start if self.span.recording else _NO_ATTRIBUTES
+        self.started_ns = at_ns
+
+    def rest(self) -> None:
+        """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
+        sent = self.last_sent
+        if sent is not None:
+            self._rested = (sent.status_code, self._told(sent)) if self.span.recording else None
+            self.last_sent = self._own_sent = None
+        self.span.rest()
+        self.run.root.rest()
+
+    def send(
+        self,
+        call: Call,
+        *,
+        body: AsInRequests | None = None,
+        timeout: Timeout = None,
+        follow_all: bool = False,
+        stream: bool = False,
+        repeat: bool = False,
+    ) -> Sent:
+        """Send one request of this hop.
+
+        Raises:
+            DeadlineExceeded: The deadline had passed; nothing was sent.
+        """
+        run = self.run
+        run.check_deadline()
+        self.sends += 1
+        # Ten thousand polls would hang ten thousand server spans into the trace.
+        traced = not repeat or (self.sends <= _POLLS_WITH_TRACEPARENT if run.propagate is None else run.propagate)
+        sent = run.courier.send(
+            call,
+            quiet=self.span.sending,
+            body=body,
+            headers=self.span.headers() if traced else None,
+            timeout=timeout,
+            follow_all=follow_all,
+            stream=stream,
+            repeat=repeat,
+        )
+        self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
+        self._last_call = call
+        self.last_sent = sent
+        if self.name == "poll" or not repeat:
+            self._own_sent = sent
+        if sent.reply is not None:
+            run.status_code = sent.reply.status_code
+        return sent
+
+    def came(self, sent: Sent) -> None:
+        """Note an exchange that somebody else sent as the hop's latest."""
+        self.last_sent = self._own_sent = sent
+
+    def asked(self, method: str, url: str) -> None:
+        """Tell what is asked, where that was not known when the hop began."""
+        self.attributes |= self.run.asking(method, url)
+
+    def attempt(
+        self,
+        sent: Sent,
+        *,
+        error_type: str | None = None,
+        state: str | None = None,
+        verdict: str | None = None,
+        marks: list[str] | None = None,
+        measured: bool = True,
+    ) -> None:
+        """Fold one exchange in, as soon as it is judged; `measured` unless its duration was recorded before."""
+        run = self.run
+        marks = [*(marks or ()), *([semconv.MARK_LATE] if self.late else ())]
+        self.late = False
+        added = self.fold.add(
+            Attempt(
+                self.fold.attempts + 1,
+                run.at_ns(sent.started_s),
+                sent.duration_s,
+                sent.status_code,
+                run.shown(state),
+                run.shown(error_type),
+                verdict,
+                ",".join(marks) if marks else None,
+                headers=self._told(sent) if error_type is not None or marks else None,
+            )
+        )
+        if run.attempt_log is not None:
+            job = self.job if self.job is not None else run.job
+            job_id = None if job is None else run.shown(job.id)
+            told = {**run.common, semconv.HOP: self.name, semconv.JOB_ID: job_id}
+            run.attempt_log.write(added, told, self.span)
+        if measured:
+            run.measure_exchanges(sent, error_type)
+
+    def _told(self, sent: Sent) -> dict[str, str]:
+        """The headers that help to ask the server's people."""
+        answer = sent.response if sent.response is not None else sent.reply
+        found = {} if answer is None else {name: answer.headers.get(name) for name in _TOLD_HEADERS}
+        return {name: self.run.shown(value, limit=256) or "" for name, value in found.items() if value}
+
+    def raise_cut(self, sent: Sent) -> None:
+        """Turn a deadline that struck inside an exchange into the error it is.
+
+        Raises:
+            DeadlineExceeded: It did.
+        """
+        if sent.cut is None:
+            return
+        self.attempt(sent, error_type="deadline")
+        raise self.cut_error(sent.cut.phase, sent.cut.asked_s)
+
+    def cut_error(self, phase: str, asked_s: float | None = None) -> DeadlineExceeded:
+        """The error for a deadline that struck inside an exchange."""
+        if asked_s is not None:
+            self.fold.wait_refused(asked_s)
+            left = seconds_as(max(0.0, self.run.deadline.remaining()))
+            what = f"a retry mounted on the session would wait {seconds_as(asked_s)} and {left} are left"
+            return self.run.deadline_exceeded(phase, what, asked=asked_s)
+        return self.run.deadline_exceeded(phase, f"the {self.name} request was cut off ({_PHASES.get(phase, phase)})")
+
+    def fail(self, error: Exception) -> None:
+        """Mark this hop as the one that ended the operation."""
+        self.attributes[semconv.ERROR_TYPE] = error_type_of(error)
+        self._description = self.run.shown(first_words(error), limit=256) or ""
+        self.span.fail(error_type_of(error), self._description)
+
+    def end(self, at_ns: int | None = None) -> None:
+        """Write what the attempts came to, and end the span; now, unless it is said when."""
+        if self.taker is not None:
+            self.taker.settle(self)
+        if self.span.recording:
+            quietly(self._write)
+        self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
+
+    def _write(self) -> None:
+        fold = self.fold
+        if fold.latest is not None and fold.latest.headers is None:
+            told = self._told(self.last_sent) if self.last_sent is not None else (self._rested or (None, None))[1]
+            fold.latest = fold.latest._replace(headers=told)
+        attributes = self._at_the_end()
+        if not fold.surely_fits:
+            beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
+            texts = f"{self._span_name}{self._description}"
+            fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
+        kept = fold.kept()
+        if self.name == "poll":
+            attributes |= fold.attributes(len(kept))
+        self.span.set(attributes)
+        self.span.attempts(kept)
+
+    def _at_the_end(self) -> dict[str, Any]:
+        job = self.job if self.job is not None else self.run.job
+        sent = self._own_sent if self._own_sent is not None else self.last_sent
+        return {
+            **self.attributes,
+            semconv.JOB_ID: None if job is None else self.run.shown(job.id),
+            semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
+            semconv.HTTP_RESPONSE_STATUS_CODE: (self._rested or (None,))[0] if sent is None else sent.status_code,
+            semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
+        }

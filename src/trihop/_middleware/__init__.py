@@ -1,0 +1,1 @@
+"""What the caller's own code sends inside an operation."""

@@ -1,0 +1,1 @@
+"""How progress is shown: plain lines, bars, a crowd of jobs."""

@@ -1,0 +1,1 @@
+"""The third hop: results, to their last byte."""

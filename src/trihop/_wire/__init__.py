@@ -1,0 +1,1 @@
+"""What goes over the wire: `requests` and urllib3, and one request at a time."""
