@@ -430,6 +430,21 @@ def test_one_key_is_for_one_job(fleet, server):
             many.start("export", api.job("one"), key="one", deadline=60)
 
 
+def test_one_file_is_for_one_job_at_a_time(fleet, server, tmp_path):
+    """A loop that forgets to name its files is told, where the last result would replace all others."""
+    api = Api(server)
+    with fleet() as many:
+        many.start("export", api.job("one"), key="one", deadline=60, to=tmp_path / "export.csv")
+        with pytest.raises(ValueError, match="to= is where the result of the job 'one' goes, which is under way"):
+            many.start("export", api.job("two"), key="two", deadline=60, to=f"{tmp_path}/./export.csv")
+        with pytest.raises(OperationTaken):
+            many.start("export", api.job("one"), key="one", deadline=60, to=tmp_path / "export.csv")
+        assert [outcome.download.text for outcome in many.outcomes()] == ["one"]
+
+        many.start("export", api.job("two"), key="two", deadline=60, to=tmp_path / "export.csv")
+        assert [outcome.download.path.read_text() for outcome in many.outcomes()] == ["two"]
+
+
 def test_an_exception_in_the_block_leaves_the_jobs_as_they_are(fleet, server, clock, caplog):
     """With a store, a fleet under the same keys goes on: one submit each."""
     api = Api(server, polls=3, hint_s=10)

@@ -74,6 +74,7 @@ class Crew:
         self._schedule: Schedule[FleetJob] = Schedule(self._sizes, per_origin=per_origin)
         self.jobs: dict[str, FleetJob] = {}
         """Those under way, by key; to be looked at under `wait`."""
+        self._places: dict[str | int, FleetJob] = {}
         self.ended: deque[Outcome] = deque()
         self._lock = threading.Lock()
         self._over = threading.Condition(self._lock)
@@ -89,6 +90,26 @@ class Crew:
         self._process = os.getpid()
 
     # ---- for the caller's threads
+
+    def reserve(self, job: FleetJob) -> None:
+        """Keep the place of its result for a job that is about to be opened.
+
+        Raises:
+            ValueError: The result of another job under way goes there.
+        """
+        if job.place is None:
+            return
+        with self._lock:
+            other = self._places.setdefault(job.place, job)
+        if other is not job and (job.op.key is None or job.op.key != other.op.key):
+            raise ValueError(
+                f"operation {job.op.name!r}: to= is where the result of the job {other.key!r} goes, which is under way"
+            )
+
+    def give_up(self, job: FleetJob) -> None:
+        """Let others have the place of its result."""
+        if job.place is not None and self._places.get(job.place) is job:
+            del self._places[job.place]
 
     def enter(self, job: FleetJob) -> None:
         """Take a job in; its first step is due now.
@@ -199,6 +220,7 @@ class Crew:
         stopped = step.lane is not None and job.key not in self.jobs
         if step.lane is None:
             self.jobs.pop(job.key, None)
+            self.give_up(job)
             assert job.outcome is not None
             self.ended.append(job.outcome)
         elif job.cancelling:

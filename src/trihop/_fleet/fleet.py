@@ -143,7 +143,7 @@ class Fleet:
                 runs in a thread of the fleet.
             deadline: As in `operation()`, counted from now: to wait for a turn is part of it.
             key: The operation's name for good.
-            to: Where its result goes; None for memory.
+            to: Where its result goes, and that of no other job under way; None for memory.
             provider: Instead of the fleet's.
 
         Returns:
@@ -175,13 +175,19 @@ class Fleet:
             self._crew.wait(lambda: len(self._crew.jobs) < self._in_flight)
         job = FleetJob(op, request, to)
         courier = self._desks.of(job.home, tuple(op.provider.origins))
-        op._open(_still_open(_current.get()), courier=courier, apart=True)
+        self._crew.reserve(job)
+        try:
+            op._open(_still_open(_current.get()), courier=courier, apart=True)
+        except BaseException:
+            self._crew.give_up(job)
+            raise
         try:
             courier.remaining = op._run.deadline.remaining
             job.began()
             self._crew.enter(job)
         except BaseException as error:  # Ctrl-C, as a rule: nobody else would leave it
             if job.key not in self._crew.jobs:
+                self._crew.give_up(job)
                 job.leave(error)
             raise
         return job.key

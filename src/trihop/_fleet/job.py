@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trihop._errors import JobCancelled
 from trihop._fleet.ears import Ears
@@ -14,14 +14,12 @@ from trihop._limits import Ration
 from trihop._origin import Origin, origin_of
 from trihop._pacing import Pause
 from trihop._results.download import Download
+from trihop._results.target import Target, place_of
 from trihop._schedule import ASK, DOWNLOAD, spread
 from trihop._triangle import Operation
 from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
 from trihop._wire.prepare import AsInRequests, without_user
-
-if TYPE_CHECKING:
-    from trihop._results.target import Target
 
 Request = Call | Callable[[Operation], Job]
 
@@ -71,7 +69,7 @@ class FleetJob:
     """
 
     __slots__ = (
-        *("busy", "cancelling", "entry", "home", "key", "op", "origin", "outcome", "request", "to"),
+        *("busy", "cancelling", "entry", "home", "key", "op", "origin", "outcome", "place", "request", "to"),
         *("_kept", "_pause", "_poller", "_ready", "_refused_s", "_since_s", "_steps"),
     )
 
@@ -80,6 +78,8 @@ class FleetJob:
         self.key = op.key or ""
         self.request: Request | None = request
         self.to = to
+        self.place = place_of(to)
+        """Which file that is; None for memory."""
         self.entry = 0
         self.busy = False
         self.cancelling = False

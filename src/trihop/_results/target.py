@@ -57,6 +57,13 @@ def check_target(to: object, operation: str) -> None:
             raise TypeError(f"operation {operation!r}: to= takes a file opened for bytes, such as open(path, 'wb')")
 
 
+def place_of(to: Target) -> str | int | None:
+    """What is the same for two results that would get into each other's way; None where none would."""
+    if to is None:
+        return None
+    return os.path.abspath(to) if isinstance(to, (str, os.PathLike)) else id(to)
+
+
 def sink_for(to: Target, identity: str | None) -> Sink:
     """The sink for a `to=` that was checked.
 
