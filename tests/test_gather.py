@@ -148,3 +148,16 @@ def test_what_cannot_be_gathered_is_refused(begun, server, clock):
     one_job = pytest.raises(ValueError, match="a record has room for one job; use Fleet")
     with begun("a", key="k", store=MemoryStore(clock=clock)) as op, one_job:
         op.gather([Job(id="a")])
+
+
+def test_nothing_is_asked_once_the_block_was_left(begun, server):
+    """An iterator that outlives the operation says so; its spans would have no root any more."""
+    server.on("GET", "/jobs/one", done("one"))
+    server.on("GET", "/jobs/two", RUNS, done("two"))
+    with begun("one", "two") as op:
+        gathered = op.gather(submitted(op, server, 2))
+        assert next(gathered).job.id == "one"
+    before = len(server.calls)
+    with pytest.raises(RuntimeError, match="operation 'export' has ended"):
+        next(gathered)
+    assert len(server.calls) == before

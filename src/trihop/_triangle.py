@@ -541,6 +541,7 @@ class Operation(Block):
             ValueError: The operation has a record, which has room for one job.
             DeadlineExceeded: While it is iterated: the deadline struck.
             OperationError: Once all others have ended: of the first that did not end well.
+            RuntimeError: The block was left while it was iterated.
         """
         run = self._open_run
         taken = [
@@ -548,7 +549,12 @@ class Operation(Block):
         ]
         if run.visit is not None:
             raise ValueError(f"operation {self.name!r}: a record has room for one job; use Fleet(store=) for many")
-        return gather(run, taken, self._to_poll, self._know_results)
+        return self._within_the_block(gather(run, taken, self._to_poll, self._know_results))
+
+    def _within_the_block(self, found: Iterator[Ready]) -> Iterator[Ready]:
+        """The same, as long as the operation is open: after its end nothing is asked for it any more."""
+        while self._open_run is not None and (ready := next(found, None)) is not None:
+            yield ready
 
     def _know_results(self, ready: Ready) -> None:
         if self._watch is not None:
