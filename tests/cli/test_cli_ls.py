@@ -116,7 +116,8 @@ def test_a_list_is_kept_up_to_date_on_a_terminal(tmp_path, server):
 def test_a_list_is_repeated_on_a_pipe(tmp_path, server):
     """Until it is interrupted, which is no failure."""
     store = SQLStore(f"sqlite:///{tmp_path}/operations.db")
-    store.list()  
+    store.list()  # which makes the file
+    store.close()
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "trihop.cli", "ls", "--store", "sqlite:///operations.db", "--watch"],
         cwd=tmp_path,
