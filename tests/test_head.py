@@ -139,6 +139,7 @@ def written(put: Any, *field: Any, inside: bool = True) -> object:
 @example("X", "gr\u00fc\u00dfe \u20ac")
 @example("N\u00e4me", "1")
 @example("", "1")
+@example("1: ", "")
 def test_a_field_goes_out_as_http_client_writes_it(name: str, value: str) -> None:
     """Names, values, what urllib3 leaves out, and the errors."""
     as_it_was = urllib3.connection.HTTPConnection.putheader

@@ -50,7 +50,7 @@ def putheader(original: _Function) -> _Function:
     def putheader(conn: Any, header: Any, value: Any, *more: Any) -> None:
         if not more and type(header) is type(value) is str and current.get() is not None:
             line = f"{header}: {value}"
-            if _PLAIN_FIELD.fullmatch(line) is not None:
+            if _PLAIN_FIELD.fullmatch(line) is not None and ":" not in header:
                 conn._output(line.encode("latin-1"))
                 return
         original(conn, header, value, *more)
