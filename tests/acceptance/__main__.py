@@ -41,15 +41,29 @@ NEWER = (
     *("tests/middleware/test_convention.py", "tests/test_lane.py"),
 )
 PYTHONS = ("python3.10", "python3.13")
+_SOME_FAILED = 1  # pytest's status
+
+
+def status_of(*command: str | Path, cwd: Path) -> int:
+    """The status of a command, shown."""
+    print("$", *[str(part) for part in command], flush=True)
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, check=False).returncode
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
-    """Run a command, shown; end with its status if it fails."""
-    print("$", *[str(part) for part in command], flush=True)
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    finished = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, check=False)
-    if finished.returncode != 0:
-        sys.exit(finished.returncode)
+    """Run a command; end with its status if it fails."""
+    if (status := status_of(*command, cwd=cwd)) != 0:
+        sys.exit(status)
+
+
+def test(python: Path, *arguments: str, cwd: Path) -> None:
+    """Run tests; as in the Makefile, what failed has to fail again by itself."""
+    status = status_of(python, "-m", "pytest", *arguments, cwd=cwd)
+    if status == _SOME_FAILED:
+        run(python, "-m", "pytest", *arguments, "--last-failed", "--last-failed-no-failures=none", cwd=cwd)
+    elif status != 0:
+        sys.exit(status)
 
 
 def python_for(name: str) -> str:
@@ -89,13 +103,13 @@ def main() -> None:
         run(alone, "-W", "error", "-c", "import trihop; trihop.operation('x', deadline=1); print(trihop.__version__)")
 
         newest = environment(work / "newest", python_for(PYTHONS[1]), f"{wheel}[dev]")
-        run(newest, "-m", "pytest", cwd=project)
+        test(newest, cwd=project)
 
         oldest = environment(work / "oldest", python_for(PYTHONS[0]), wheel, *OLDEST, *TOOLS)
-        run(oldest, "-m", "pytest", *[f"--ignore={path}" for path in NEWER], cwd=project)
+        test(oldest, *[f"--ignore={path}" for path in NEWER], cwd=project)
 
         # Servers that others wrote, from the registries; last, so that their table and its count end the output.
-        run(newest, "-m", "pytest", "tests/acceptance", cwd=project)
+        test(newest, "tests/acceptance", cwd=project)
 
 
 if __name__ == "__main__":
