@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from random import Random
@@ -32,7 +33,8 @@ class Planned(Protocol):
 Item = TypeVar("Item", bound=Planned)
 
 
-class Taken(NamedTuple, Generic[Item]):
+@dataclass(frozen=True, slots=True)
+class Taken(Generic[Item]):
     """An item whose turn it is.
 
     Args:
@@ -48,7 +50,8 @@ class Taken(NamedTuple, Generic[Item]):
     held: bool
 
 
-class _Waiting(NamedTuple, Generic[Item]):
+@dataclass(frozen=True, slots=True)
+class _Waiting(Generic[Item]):
     entry: int
     item: Item
     due_s: float

@@ -38,7 +38,7 @@ NEWER = (
     *("tests/cli", "tests/typing", "tests/test_typing.py", "tests/test_semconv.py"),
     *("tests/telemetry/test_metrics.py", "tests/telemetry/test_scenes.py", "tests/security/test_canaries.py"),
     "tests/telemetry/test_attempt_log.py",
-    *("tests/middleware/test_convention.py", "tests/test_lane.py"),
+    *("tests/middleware/test_convention.py", "tests/test_lane.py", "tests/test_crowd.py"),
 )
 PYTHONS = ("python3.10", "python3.13")
 _SOME_FAILED = 1  # pytest's status
