@@ -17,7 +17,6 @@ from trihop._deadline import DeadlineSpec, seconds_until
 from trihop._events import Event
 from trihop._origin import check_origins
 from trihop._provider import Provider
-from trihop._trace_url import checked
 
 if TYPE_CHECKING:
     from trihop._triangle import Operation
@@ -107,6 +106,8 @@ def operation(
     if store_payload and store is None:
         raise ValueError(f"{here} store_payload= needs a store=")
     if trace_url is not None:
+        from trihop._trace_url import checked
+
         checked(expect(trace_url, str, f"{here} trace_url=", "a text"), f"{here} trace_url=")
     from trihop._triangle import Operation
 
