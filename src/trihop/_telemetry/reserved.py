@@ -1,10 +1,9 @@
 """Spans under ids that an earlier process reserved: a copy of our own tracer that gives out those.
 
-The SDK has no way to choose ids (opentelemetry-python issue 4963), but its
-tracer asks an id generator and a sampler that are attributes of itself, from SDK
-1.15 to 1.45 at least. A copy of our own tracer is changed; nothing of anybody
-else's is. Other vendors' tracers have no such attributes, and nothing is reserved
-with them: whoever asks checks what it got.
+The SDK has no way to choose ids, but its tracer asks an id generator and a sampler
+that are attributes of itself, from SDK 1.15 to 1.45 at least. A copy of our own tracer
+is changed; nothing of anybody else's is. Other vendors' tracers have no such attributes,
+and nothing is reserved with them: whoever asks checks what it got.
 """
 
 from __future__ import annotations

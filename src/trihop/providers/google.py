@@ -24,7 +24,7 @@ BigQuery:
 Sign in with a session such as google-auth's `AuthorizedSession`. Credentials go to the API's own origin.
 
 Read November 2026: google.aip.dev/151; google/longrunning/operations.proto; jobs.insert, jobs.get, jobs.cancel and
-jobs.getQueryResults in cloud.google.com/bigquery/docs/reference/rest; googleapis/google-cloud-java issue 2867.
+jobs.getQueryResults in cloud.google.com/bigquery/docs/reference/rest.
 """
 
 from __future__ import annotations
