@@ -26,7 +26,7 @@ from trihop._durable.holder import new_holder
 from trihop._durable.visit import Visit
 from trihop._errors import OperationTaken, TrihopError
 from trihop._events import Event
-from trihop._hops.poll import Poller, settle
+from trihop._hops.poll import Poller, settled
 from trihop._operation import _SYSTEM_CLOCK
 from trihop._provider import Provider
 from trihop._resume import resumed
@@ -308,10 +308,7 @@ def _step(op: Operation, visit: Visit, finish: Finish) -> None:
             hop.fold.wait(max(0.0, (run.now_ns() - hop.fold.latest.at_ns) / 1e9 - hop.fold.latest.duration_s), "pacing")
         ending = poller.ask(hop)
         if isinstance(ending, Ending):
-            sent = hop.last_sent
-            assert sent is not None
-            assert sent.reply is not None
-            settle(run, ending, sent.reply, allow_partial=False)
+            settled(hop, ending, allow_partial=False)
             run.ready = None  # the results are the next step's
             if visit.saved.poll is None:
                 run.close_hop()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from trihop._errors import JobCancelled
 from trihop._fleet.ears import Ears
-from trihop._hops.poll import Poller, settle
+from trihop._hops.poll import Poller, settled
 from trihop._limits import Ration
 from trihop._origin import Origin, origin_of
 from trihop._pacing import Pause
@@ -274,10 +274,7 @@ class FleetJob:
                     self.origin = origin_of(run.provider.status_call(run.job).url)
                 return self._rest(step)
             assert isinstance(step, Ending)
-            sent = hop.last_sent
-            assert sent is not None
-            assert sent.reply is not None
-            ready = settle(run, step, sent.reply, allow_partial=False)
+            ready = settled(hop, step, allow_partial=False)
         run.close_hop()
         return self._to_download(ready)
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from trihop._errors import DeadlineExceeded, TrihopError
 from trihop._hops.hop import Hop
-from trihop._hops.poll import Poller, settle
+from trihop._hops.poll import Poller, settled
 from trihop._hops.run import Run
 from trihop._pacing import Pause
 from trihop._schedule import spread
@@ -123,10 +123,7 @@ def _ask(run: Run, asked: _Asked) -> Ready | float:
             run.hop = None
             return asked.since_s + step.seconds
         assert isinstance(step, Ending)
-        sent = hop.last_sent
-        assert sent is not None
-        assert sent.reply is not None
-        ready = settle(run, step, sent.reply, allow_partial=False)
+        ready = settled(hop, step, allow_partial=False)
     run.close_hop()
     return ready
 

@@ -367,6 +367,13 @@ _RAISED: Sequence[tuple[type[Ending], type[JobFailed]]] = (
 )
 
 
+def settled(hop: Hop, ending: Ending, *, allow_partial: bool) -> Ready:
+    """What a job left, as the hop's last answer told it; as `settle`."""
+    assert hop.last_sent is not None
+    assert hop.last_sent.reply is not None
+    return settle(hop.run, ending, hop.last_sent.reply, allow_partial=allow_partial)
+
+
 def settle(run: Run, ending: Ending, reply: Reply, *, allow_partial: bool) -> Ready:
     """What a job left, where it ended well enough; else its error.
 
@@ -444,8 +451,5 @@ def poll(hop: Hop, poller: Poller, *, allow_partial: bool) -> Ready:
         poller.wait(pause)
         step = poller.ask(hop)
         if isinstance(step, Ending):
-            sent = hop.last_sent
-            assert sent is not None
-            assert sent.reply is not None
-            return settle(hop.run, step, sent.reply, allow_partial=allow_partial)
+            return settled(hop, step, allow_partial=allow_partial)
         pause = step

@@ -13,7 +13,7 @@ from trihop._clock import utc
 from trihop._errors import JobExpired, OperationError, ResultCorrupt, ResultUnavailable, StatusUnavailable, SurfaceError
 from trihop._hops.hop import Hop
 from trihop._hops.judge import said, shown, try_later
-from trihop._hops.poll import Poller, settle
+from trihop._hops.poll import Poller, settled
 from trihop._links import expires_at, unsent_headers, without_signature
 from trihop._pacing import Pause, RetryPolicy, next_pause
 from trihop._redact import is_signed
@@ -301,10 +301,7 @@ class Fetch:
                 poller.wait(step)
                 continue
             assert isinstance(step, Ending)
-            sent = self.hop.last_sent
-            assert sent is not None
-            assert sent.reply is not None
-            ready = settle(self.run, step, sent.reply, allow_partial=True)
+            ready = settled(self.hop, step, allow_partial=True)
             fresh = [result for result in ready.results if result.name == self.result.name]
             if len(fresh) > self.among and fresh[self.among].at is not None:
                 self.result = fresh[self.among]
