@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from trihop._errors import JobCancelled
 from trihop._fleet.ears import Ears
@@ -15,11 +15,11 @@ from trihop._origin import Origin, origin_of
 from trihop._pacing import Pause
 from trihop._results.download import Download
 from trihop._results.target import Target, place_of
-from trihop._schedule import ASK, DOWNLOAD, spread
+from trihop._schedule import ASK, DOWNLOAD
 from trihop._triangle import Operation
 from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
-from trihop._wire.prepare import AsInRequests, without_user
+from trihop._wire.prepare import AsInRequests, arguments_of, without_user
 
 Request = Call | Callable[[Operation], Job]
 
@@ -234,7 +234,7 @@ class FleetJob:
             self._steps = op._submission(
                 request.method,
                 request.url,
-                as_in_requests=as_in_requests(request),
+                as_in_requests=cast("AsInRequests", arguments_of(request)),
                 credentials=request.credentials,
                 waits_out=True,
             )
@@ -255,10 +255,7 @@ class FleetJob:
         self._poller = run.poller = poller
         self.origin = origin_of(call.url)
         hop = run.open_hop("poll", call)
-        pause = poller.first()
-        if pause.reason == "hint":
-            seconds = spread(pause.seconds, among=among, room_s=run.room_s(), random=run.clock.random)
-            pause = replace(pause, seconds=seconds)
+        pause = poller.first(among=among)
         with run.inside(hop):
             return self._rest(pause)
 
@@ -313,17 +310,3 @@ class FleetJob:
         with run.inside(run.hop) if run.hop is not None else nullcontext():
             run.check_deadline()
             run.plan(Pause(held_s, "hint"))
-
-
-def as_in_requests(call: Call) -> AsInRequests:
-    """What a call sends, in the words of `requests`."""
-    asked: AsInRequests = {}
-    if call.params is not None:
-        asked["params"] = call.params
-    if call.headers is not None:
-        asked["headers"] = call.headers
-    if call.json is not None:
-        asked["json"] = call.json
-    if call.data is not None:
-        asked["data"] = call.data
-    return asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from trihop._errors import DeadlineExceeded, TrihopError
@@ -11,7 +11,6 @@ from trihop._hops.hop import Hop
 from trihop._hops.poll import Poller, settled
 from trihop._hops.run import Run
 from trihop._pacing import Pause
-from trihop._schedule import spread
 from trihop._values import Call, Job, Ready
 from trihop._verdicts import Ending
 
@@ -92,10 +91,7 @@ def _first(run: Run, poller: Poller, call: Call, hint_s: float | None, *, among:
     hop = Hop(run, "poll", call, run.last_span, job=job)
     run.last_hop, run.last_span = "poll", None
     run.beside += (hop,)
-    pause = poller.first()
-    if pause.reason == "hint":
-        longer_s = spread(pause.seconds, among=among, room_s=run.room_s(), random=run.clock.random)
-        pause = replace(pause, seconds=longer_s)
+    pause = poller.first(among=among)
     asked = _Asked(job, poller, hop, pause, run.clock.monotonic())
     _take_up(run, asked)
     with run.inside(hop):

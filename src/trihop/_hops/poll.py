@@ -23,6 +23,7 @@ from trihop._hops.judge import Lost, Nonsense, PollOutcome, Refused, SignIn, jud
 from trihop._hops.run import Run
 from trihop._pacing import Budget, Hint, Pacing, Pause, backoff, first_pause, next_pause, read_hint
 from trihop._progress.lines import polls
+from trihop._schedule import spread
 from trihop._surface import PollSurface
 from trihop._telemetry import semconv
 from trihop._telemetry.words import label
@@ -90,15 +91,22 @@ class Poller:
         self._seen = list(found.get("seen", ()))
         self._next_check_s = next_check_s
 
-    def first(self) -> Pause:
-        """The pause before the first poll, counted from the submit's answer."""
+    def first(self, *, among: int = 1) -> Pause:
+        """The pause before the first poll, counted from the submit's answer.
+
+        Args:
+            among: How many jobs there are at the origin, which are not to come back in step.
+        """
         run = self.run
         if self._next_check_s is not None:
             return Pause(max(0.0, self._next_check_s - run.clock.monotonic()), "pacing")
         pause = first_pause(self.pacing, run.submit_hint_s, run.room_s(), run.clock.random)
-        if run.submitted_s is None:
+        if run.submitted_s is not None:
+            pause = replace(pause, seconds=max(0.0, pause.seconds - (run.clock.monotonic() - run.submitted_s)))
+        if pause.reason != "hint" or among == 1:
             return pause
-        return Pause(max(0.0, pause.seconds - (run.clock.monotonic() - run.submitted_s)), pause.reason)
+        longer_s = spread(pause.seconds, among=among, room_s=run.room_s(), random=run.clock.random)
+        return replace(pause, seconds=longer_s)
 
     def wait(self, pause: Pause) -> None:
         """Sleep, unless the poll is due.

@@ -210,7 +210,7 @@ class Preparing:
                 kept.made_from = kept.made_from or made_from
                 if repeat and isinstance(kept.prepared.body, (bytes, str, type(None))):
                     self._kept = kept
-                if _may_be_a_model(kept, _asked(call, body), options):
+                if _may_be_a_model(kept, arguments_of(call, body), options):
                     self._model = kept
         session = self.session if kept.with_credentials else _stranger(self.session)
         prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
@@ -248,7 +248,7 @@ class Preparing:
         self, call: Call, body: AsInRequests | None, options: dict[str, Any], headers: Mapping[str, str] | None
     ) -> Outgoing:
         """For a session with its own way to build a request, as OAuth sessions have."""
-        session, asked = self.session, _asked(call, body)
+        session, asked = self.session, arguments_of(call, body)
         arguments = {**options, **asked, "headers": {**(asked.get("headers") or {}), **(headers or {})}}
 
         def send(timeout: Any) -> requests.Response:
@@ -263,7 +263,7 @@ class Preparing:
     def _prepare(
         self, call: Call, at_home: bool, with_credentials: bool, options: dict[str, Any], body: AsInRequests | None
     ) -> _Kept:
-        session, arguments, method = self.session, _asked(call, body), call.method.upper()
+        session, arguments, method = self.session, arguments_of(call, body), call.method.upper()
         if with_credentials:
             own = {name: options.get(name) for name in ("auth", "cookies", "hooks")}
             prepared = session.prepare_request(requests.Request(method, call.url, **own, **arguments))
@@ -358,7 +358,8 @@ class Preparing:
         )
 
 
-def _asked(call: Call, body: AsInRequests | None) -> dict[str, Any]:
+def arguments_of(call: Call, body: AsInRequests | None = None) -> dict[str, Any]:
+    """What a call sends, in the words of `requests`; the caller's own arguments stand for those of the call."""
     if body is not None:
         given: Mapping[str, Any] = body
         return {name: given[name] for name in ("params", "data", "json", "headers", "files") if name in given}
