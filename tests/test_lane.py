@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from trihop._wire.straight import Straight
 from trihop.testing import accepted, done, running
 
 SETTINGS = {"proxies": {}, "stream": True, "verify": True, "cert": None}
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture

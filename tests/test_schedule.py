@@ -176,15 +176,16 @@ def test_no_request_left_is_a_request_to_wait():
 
 
 def test_the_latest_plan_counts():
-    """An item that is planned again, or withdrawn, is not taken by its old plan."""
+    """An item that is planned again, earlier or later, is not taken by its old plan."""
     schedule = scheduled()
     first, second = planned(schedule, "a", "b", due_s=5.0)
     schedule.plan(first, due_s=1.0, origin=A)
-    schedule.withdraw(second)
+    schedule.plan(second, due_s=7.0, origin=A)
 
     assert names(schedule, 1.0) == ["a"]
     schedule.done(A)
     assert names(schedule, 6.0) == []
+    assert names(schedule, 7.0) == ["b"]
     assert schedule.planned(A) == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from http.cookiejar import DefaultCookiePolicy
 from itertools import product
@@ -32,13 +32,6 @@ from trihop._origin import Trusted
 from trihop._wire.prepare import Preparing
 from trihop.providers import generic
 from trihop.testing import ReceivedCall, ScriptedServer, VirtualClock, accepted, done, reset, running, short
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +16,6 @@ from trihop._wire.straight import Straight
 from trihop.testing import accepted, done, running
 
 SETTINGS = {"proxies": {}, "stream": True, "verify": True, "cert": None}
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture

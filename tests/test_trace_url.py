@@ -6,7 +6,6 @@ import pickle
 import sys
 
 import pytest
-import requests
 from opentelemetry import trace
 
 from trihop import DeadlineExceeded, SQLStore, SubmitRejected, TrihopError, operation
@@ -28,13 +27,6 @@ def late(server, clock, session):
         return raised.value
 
     return late
-
-
-@pytest.fixture
-def session():
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 def test_an_error_ends_with_a_link_to_its_trace(late, spans):

@@ -174,12 +174,8 @@ class Schedule(Generic[Item]):
         queue.origin.planned += 1
         heappush(self._lanes[lane].heap, (due_s, item.entry, item, queue, until_s))
 
-    def withdraw(self, item: Item) -> None:
-        """Let the plan for an item count no more."""
-        item.entry = 0
-
     def planned(self, origin: Hashable) -> int:
-        """How many items are planned at an origin, withdrawn ones included for a while."""
+        """How many items are planned at an origin, by plans that count no more, too, for a while."""
         found = self._origins.get(origin)
         return 0 if found is None else found.planned
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import requests
@@ -17,14 +17,6 @@ from trihop.testing import ScriptedServer, VirtualClock
 def store(clock: VirtualClock) -> MemoryStore:
     """A store in memory, on the test's own time."""
     return MemoryStore(clock=clock)
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    """A session that looks at nothing but what the test gives it."""
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture

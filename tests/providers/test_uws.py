@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import requests
 
 from trihop import (
     JobCancelled,
@@ -39,13 +38,6 @@ def job(phase, results="", error="", prefix="uws:"):
     if prefix == "":
         body = body.replace("uws:", "").replace("xmlns:uws", "xmlns")
     return Reply(200, content=body.encode(), headers={"Content-Type": "application/xml"})
-
-
-@pytest.fixture
-def session():
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import requests
 
 from security.proxy import Proxy
 from trihop import Content, DownloadVerdict, ReadJob, Reply, Result, operation
@@ -22,13 +21,6 @@ SIGNED = [
     "%2F%2f?",
     "?sig=%7E",
 ]
-
-
-@pytest.fixture
-def session() -> Iterator[requests.Session]:
-    with requests.Session() as session:
-        session.trust_env = False
-        yield session
 
 
 @pytest.fixture
