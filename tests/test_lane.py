@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -56,21 +58,28 @@ def test_another_origin_has_another_pool(server, session, looked_up) -> None:
     assert looked_up == ["127.0.0.1", "localhost", "127.0.0.1"]
 
 
-@pytest.mark.parametrize("change", ["closed", "new manager", "other trust"])
+@pytest.mark.parametrize(
+    "change", ["closed", "closed, and another origin", "new manager", "other trust", "other pools"]
+)
 def test_a_pool_that_is_of_no_use_is_looked_up_anew(server, session, looked_up, change) -> None:
-    """A session that was closed in between, an adapter with new pools, other options."""
-    server.script(200, 200)
+    """A session that was closed in between, an adapter with new or other pools, other options."""
+    server.script(200, then_always=200)
     straight, settings = Straight(), SETTINGS
     send(session, server.url, straight)
     match change:
         case "closed":
             session.close()
+        case "closed, and another origin":
+            session.close()
+            session.get(server.url.replace("127.0.0.1", "localhost"))
+        case "other pools":
+            session.get_adapter(server.url).poolmanager.connection_pool_kw["maxsize"] = 3
         case "new manager":
             session.get_adapter(server.url).init_poolmanager(1, 1)
         case "other trust":
             settings = {**SETTINGS, "verify": False}
     send(session, server.url, straight, settings)
-    assert len(looked_up) == 2
+    assert looked_up.count("127.0.0.1") == 2
     session.close()
 
 
@@ -101,3 +110,20 @@ def test_the_answer_is_that_of_the_adapter(server, session) -> None:
     assert (response.headers["x-a"], response.cookies["a"], session.cookies["a"]) == ("b", "1", "1")
     assert response.connection is session.get_adapter(server.url)
     assert response.request.url == server.url
+
+
+def test_a_session_that_is_closed_closes_its_connections(server, session) -> None:
+    """Also while the operation and its last answer are still there."""
+    server.script(200)
+    straight = Straight()
+    response = send(session, server.url, straight)
+    (pool,) = [session.get_adapter(server.url).poolmanager.pools.get(key) for key in pools_of(session, server)]
+    waiting = weakref.ref(pool)
+    del pool
+    session.close()
+    gc.collect()
+    assert (waiting() is None or waiting().pool is None, response.status_code) == (True, 200)
+
+
+def pools_of(session, server):
+    return session.get_adapter(server.url).poolmanager.pools.keys()

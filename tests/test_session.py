@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http.cookiejar import DefaultCookiePolicy
@@ -14,10 +16,12 @@ from typing import Any
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 
 from trihop import (
     Call,
     Event,
+    Pending,
     PollErrorsExhausted,
     Reply,
     Result,
@@ -29,6 +33,7 @@ from trihop import (
     operation,
 )
 from trihop._origin import Trusted
+from trihop._wire.network import BodyTooLarge, read_parsed
 from trihop._wire.prepare import Preparing
 from trihop.providers import generic
 from trihop.testing import ReceivedCall, ScriptedServer, VirtualClock, accepted, done, reset, running, short
@@ -737,3 +742,111 @@ def test_the_environment_says_what_it_says_to_requests(
             session.verify, session.cert = own, "/session.pem"
             expected = session.merge_environment_settings(url, dict(proxies or {}), True, verify, cert)
             assert Preparing(session, Trusted())._merged(url, proxies, verify, cert) == expected
+
+
+# ---- as in requests
+
+
+@pytest.mark.parametrize("own", ["Job tok", b"Job tok"])
+def test_a_credential_that_a_call_has_of_its_own_stands(server, session, clock, own: Any) -> None:
+    """Before the session's header, in polls and in downloads, as in requests; after `auth`, which comes last there."""
+    session.headers["Authorization"] = "Bearer session"
+    result = Result(Call("GET", "/file", headers={"Authorization": own}))
+    provider = replace(
+        generic.ACCEPTED,
+        status=Call("GET", "{status_url}", headers={"Authorization": own}),
+        poll=lambda reply, job: (
+            Succeeded("done", results=(result,)) if reply.json()["status"] != "running" else Pending("running")
+        ),
+    )
+    for auth, seen in ((None, "Job tok"), (("me", "pw"), "Basic bWU6cHc=")):
+        session.auth = auth
+        server.script(accepted(), running(), running(), done(result=1), b"rows")
+        with operation("export", deadline=3600, session=session, clock=clock, provider=provider) as op:
+            op.run("POST", server.url + "jobs")
+        assert [call.headers["Authorization"] for call in server.calls[-4:]] == [seen] * 4
+
+
+class Registering(HTTPAdapter):
+    """Registers a hook on each request, as adapters that count or record do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[int] = []
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        self.ran.append(0)
+        request.register_hook("response", self.count)
+        return super().send(request, **options)
+
+    def count(self, response: requests.Response, **_: Any) -> None:
+        self.ran[-1] += 1
+
+
+def test_a_hook_that_an_adapter_registers_runs_once_a_request(server, session, clock) -> None:
+    """For the submit as for the polls, and none is left over for the next."""
+    adapter = Registering()
+    session.mount("http://", adapter)
+    server.script(accepted(), *[running()] * 3, done(result=1))
+    with operation("export", deadline=3600, session=session, clock=clock) as op:
+        op.run("POST", server.url + "jobs")
+    assert adapter.ran == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hooks", None),
+        ("hooks", {"response": None}),
+        ("hooks", {"response": lambda response, **_: None}),
+        ("headers", None),
+        ("headers", {"X-A": "1"}),
+        ("headers", CaseInsensitiveDict({b"X-A": "1"})),
+        ("proxies", None),
+        ("params", None),
+    ],
+)
+def test_what_requests_takes_on_a_session_is_taken(server, session, clock, name: str, value: Any) -> None:
+    """Also where it is not of the kind that a new session has."""
+    setattr(session, name, value)
+    server.script(accepted(), *[running()] * 3, done(result=1))
+    with operation("export", deadline=3600, session=session, clock=clock) as op:
+        assert op.run("POST", server.url + "jobs").json() == 1
+    if name == "headers" and value is not None:
+        assert [call.headers["X-A"] for call in server.calls] == ["1"] * 5
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "message"),
+    [
+        ('{"result": "gr\u00fcn"}'.encode("latin-1"), "; charset=iso-8859-1", "gr\u00fcn"),
+        (b'{"result": "gr\xff"}', "", "gr\ufffd"),
+        ('{"result": "gr\u00fcn"}'.encode("utf-16"), "", "gr\u00fcn"),
+    ],
+)
+def test_json_in_another_charset_is_read(content: bytes, charset: str, message: str) -> None:
+    """As requests reads it: what is told of the charset, and a byte that is wrong replaced."""
+    assert (
+        Reply(200, content=content, headers={"Content-Type": f"application/json{charset}"}).json()["result"] == message
+    )
+
+
+def test_a_body_in_chunks_is_bounded_whatever_was_announced(session, monkeypatch) -> None:
+    """Who announces five bytes and sends a flood in chunks is not read to the end."""
+    monkeypatch.setattr("trihop._wire.network.MAX_PARSED_BYTES", 100_000)
+    flood = b"%x\r\n%b\r\n0\r\n\r\n" % (300_000, b" " * 300_000)
+
+    def answer(listener: socket.socket) -> None:
+        sock, _ = listener.accept()
+        with sock:
+            sock.recv(65536)
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + flood)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        with session.get(f"http://127.0.0.1:{listener.getsockname()[1]}/", stream=True) as response:
+            with pytest.raises(BodyTooLarge):
+                read_parsed(response)
+            response.content  # noqa: B018 - so that the server comes to its end
+        thread.join(10)

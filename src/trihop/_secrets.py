@@ -92,10 +92,11 @@ class Secrets:
         self._looked = True
         found: list[str] = []
         credentials: list[str] = []
-        for name, value in session.headers.items():
-            if name.lower() not in _PLAIN_HEADERS:
-                kind = credentials if CREDENTIAL_NAME.search(name) else found
-                kind += _in_value(name, _text(value))
+        for name, value in (session.headers or {}).items():
+            field = _text(name)
+            if value is not None and field.lower() not in _PLAIN_HEADERS:
+                kind = credentials if CREDENTIAL_NAME.search(field) else found
+                kind += _in_value(field, _text(value))
         for auth in (session.auth, options.get("auth")):
             if callable(auth):
                 self._learn_signed()

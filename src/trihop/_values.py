@@ -170,11 +170,21 @@ class Reply:
         """
         if self._json is Ellipsis:
             try:
-                self._json = _parsed(self.content)
+                self._json = self._parsed()
             except (ValueError, RecursionError):
                 kind = self.headers.get("Content-Type", "no content type").split(";")[0]
                 raise Garbled("not_json", f"the body is not JSON ({len(self.content)} bytes of {kind})") from None
         return self._json
+
+    def _parsed(self) -> JSON:
+        try:
+            return _json.loads(self.content.decode())  # UTF-8, as nearly all is: `json` looks at bytes first
+        except ValueError:
+            pass
+        try:
+            return _json.loads(self.content)
+        except ValueError:
+            return _json.loads(self.text)  # in the charset that its content type names
 
     def xml(self) -> Element:
         """The body as XML; entities are refused, so no body grows as it is read.
@@ -234,14 +244,6 @@ class Reply:
 
 def _reply(status_code: int, headers: Mapping[str, str], url: str, content: bytes) -> Reply:
     return Reply(status_code, headers=headers, url=url, content=content)
-
-
-def _parsed(content: bytes) -> JSON:
-    """JSON in UTF-8, as all is in practice; else in what `json` takes it to be, which it looks for each time."""
-    try:
-        return _json.loads(content.decode())
-    except ValueError:
-        return _json.loads(content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -50,7 +50,9 @@ def read_parsed(response: requests.Response) -> bytes:
     if announced is not None:
         if announced > MAX_PARSED_BYTES:
             raise BodyTooLarge(f"a reply of {announced} bytes was to be parsed")
-        if hasattr(raw, "_fp_bytes_read") and "Content-Encoding" not in headers and not response._content_consumed:  # type: ignore[attr-defined]
+        # In chunks, it may be of any size whatever was announced (RFC 9112 section 6.3).
+        known = "Content-Encoding" not in headers and "Transfer-Encoding" not in headers
+        if known and hasattr(raw, "_fp_bytes_read") and not response._content_consumed:  # type: ignore[attr-defined]
             # As a poll mostly is: its size known and its bytes as they are, it needs no generator of pieces.
             content: bytes = raw.read(decode_content=False)
             if len(content) != announced:

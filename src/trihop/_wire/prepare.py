@@ -2,8 +2,8 @@
 
 A poll is prepared once and sent again as it is, where nothing that it was made
 from can have changed; on this `requests` spends half its time. What freezes
-with it, for all hops until one does not go well: `.netrc` and the proxies of the
-environment.
+with it, for all hops until one does not go well: `.netrc`, and what the environment
+says of proxies and certificates.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class _Kept:
         clone = requests.PreparedRequest()
         vars(clone).update(vars(self.prepared))
         clone.headers = fields = self.prepared.headers.copy()
+        clone.hooks = {event: list(hooks) for event, hooks in self.prepared.hooks.items()}
         for name, value in (headers or {}).items():
             fields[name] = value
         return clone
@@ -117,7 +118,7 @@ def _fields_of(session: requests.Session, call: Call) -> CaseInsensitiveDict[Any
     own = call.headers or {}
     if type(session.headers) is CaseInsensitiveDict and None not in own.values():
         fields = _Fields(session.headers)
-        if all(type(value) is str for _, value in fields._store.values()):
+        if all(type(name) is type(value) is str for name, value in fields._store.values()):
             for name, value in own.items():
                 check_header_validity((name, value))
                 fields[name] = value
@@ -270,7 +271,9 @@ class Preparing:
             cert = options.get("cert")
         else:
             # Without the session: no auth, cookies, params, hooks or netrc; only what says who asks.
-            plain = {name: value for name in HARMLESS_HEADERS if (value := session.headers.get(name)) is not None}
+            plain = {
+                name: value for name in HARMLESS_HEADERS if (value := (session.headers or {}).get(name)) is not None
+            }
             written = arguments.get("headers") or {}
             if not at_home:
                 written = {name: value for name, value in written.items() if _may_leave(name)}
@@ -308,7 +311,10 @@ class Preparing:
         else:
             prepared.headers = _fields_of(session, call)
             authorization = model.prepared.headers.get("Authorization")
-            if authorization is not None:
+            # Of `auth` or of `.netrc`, which come last; what merely stood among the headers is merged as they are.
+            written = (session.headers or {}).get("Authorization")
+            signed = self.options.get("auth") or session.auth or authorization != written
+            if authorization is not None and signed:
                 prepared.headers["Authorization"] = authorization
             settings = self._settings(call.url, self.options, self.options.get("cert"))
         self.secrets.learn(prepared)
@@ -318,7 +324,7 @@ class Preparing:
         """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""
         session = self.session
         given = (options.get("proxies"), options.get("verify"), cert)
-        asked = (origin_of(url), *given, dict(session.proxies), session.verify, session.cert, session.trust_env)
+        asked = (origin_of(url), *given, dict(session.proxies or {}), session.verify, session.cert, session.trust_env)
         if self._settled is None or self._settled[0] != asked:
             self._settled = (asked, self._merged(url, *given))
         return dict(self._settled[1])
@@ -347,11 +353,11 @@ class Preparing:
             return None
         return (
             # Past the methods of requests' own mapping, which cost as much as all the rest.
-            tuple(getattr(session.headers, "_store", session.headers).items()),
+            tuple(getattr(session.headers, "_store", session.headers or {}).items()),
             auth,
             _frozen(session.params),
-            dict(session.proxies),
-            tuple(map(tuple, session.hooks.values())),
+            dict(session.proxies or {}),
+            {event: hooks if callable(hooks) else list(hooks or ()) for event, hooks in (session.hooks or {}).items()},
             session.verify,
             session.cert,
             session.trust_env,

@@ -14,12 +14,14 @@ from functools import cached_property
 from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import requests
 from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.cookies import RequestsCookieJar
+from requests.hooks import dispatch_hook
 from requests.structures import CaseInsensitiveDict
+from urllib3 import PoolManager
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -54,6 +56,8 @@ class Straight:
         if not settings["proxies"] and _is_plain_adapter(adapter):
             adapter = self._lane_of(adapter)
         response = adapter.send(request, timeout=timeout, **settings)
+        if request.hooks.get("response"):  # which the adapter has registered
+            response = dispatch_hook("response", request.hooks, response, timeout=timeout, **settings)  # type: ignore[no-untyped-call]
         if "Set-Cookie" in response.headers:
             requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
         if response.is_redirect:  # looked at as ever, which may raise
@@ -85,14 +89,20 @@ class Lane(HTTPAdapter):
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
     ) -> Any:
         """The pool for the origin of the request."""
-        url = request.url or ""
+        url, manager = request.url or "", self.poolmanager
         origin = url[: url.find("/", _AFTER_SCHEME) + 1]
-        asked, found = (origin, verify, cert, self.poolmanager), self._found
-        closed = len(self.poolmanager.pools) == 0  # which urllib3 2 leaves to whoever holds a pool
-        if origin and found is not None and found[0] == asked and not closed and found[1].pool is not None:
-            return found[1]
+        asked, found = (origin, verify, cert, manager, manager.connection_pool_kw), self._found
+        if found is not None and found[0] == asked:
+            pool = found[2]()
+            # One that its manager has no more is of a session that was closed.
+            if pool is not None and manager.pools.get(found[1]) is pool:
+                return pool
         pool = super().get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
-        self._found = (asked, pool)
+        self._found = None
+        if origin and type(manager) is PoolManager:
+            key = next((key for key in manager.pools.keys() if manager.pools.get(key) is pool), None)  # noqa: SIM118 - it has no other way
+            if key is not None:
+                self._found = ((*asked[:-1], dict(manager.connection_pool_kw)), key, ref(pool))
         return pool
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
@@ -120,6 +130,14 @@ class Answer(requests.Response):
             fields[name.lower()] = (name, value)
         self.raw, self.reason, self.url = answer, answer.reason, request.url or ""
         self.request, self.connection = request, adapter
+
+    def close(self) -> None:
+        """Give the connection back, and let go of its pool: who closes the session closes its connections."""
+        if self.raw is not None:
+            if "Set-Cookie" in self.headers:
+                self.cookies  # noqa: B018 - taken while it can be
+            super().close()
+            self.raw = None
 
     @cached_property
     def cookies(self) -> RequestsCookieJar:  # type: ignore[override]
