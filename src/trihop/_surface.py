@@ -144,7 +144,7 @@ def reader(spec: Field, where: str) -> Reader:
     if not isinstance(spec, str):
         raise TypeError(f"{where}: expected a JMESPath or a function of the reply, got {spec!r}")
     if _NAMES.fullmatch(spec):
-        return _member(spec.split("."))
+        return _first_of([_member(names.strip().split(".")) for names in spec.split("||")])
     import jmespath
 
     try:
@@ -155,7 +155,7 @@ def reader(spec: Field, where: str) -> Reader:
 
 
 # What most fields are; a poll is read ten thousand times, and JMESPath walks its tree each time.
-_NAMES = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_NAMES = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*( *\|\| *[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)*", re.ASCII)
 
 
 def _member(names: Sequence[str]) -> Reader:
@@ -168,6 +168,21 @@ def _member(names: Sequence[str]) -> Reader:
         return value
 
     return read_member
+
+
+def _first_of(readers: Sequence[Reader]) -> Reader:
+    """Reads what a JMESPath of `||` does: the first that is not false, or else the last."""
+    if len(readers) == 1:
+        return readers[0]
+
+    def read_first(reply: Reply) -> Any:
+        for read in readers:
+            value = read(reply)
+            if value or (value == 0 and value is not False):  # in JMESPath a zero is not false
+                break
+        return value
+
+    return read_first
 
 
 def _readers(table: object, names: Iterable[str]) -> dict[str, Reader]:

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from tests.bench.server import running
 
 from trihop import Call, Fleet, Pacing
-from trihop._fleet.job import FleetJob, Step
+from trihop._fleet.job import FleetJob
 from trihop.providers import generic
 
 _TICK = threading.Event()
@@ -41,18 +41,18 @@ class Seen:
 @contextmanager
 def watched() -> Iterator[Seen]:
     """Note each poll of a fleet."""
-    seen, step = Seen(), FleetJob.step
+    seen, depart = Seen(), FleetJob.depart
 
-    def noting(job: FleetJob, *args: Any, **options: Any) -> Step:
+    def noting(job: FleetJob, *args: Any, **options: Any) -> Any:
         if seen.counts and job._pause is not None:
             seen.late_s.append(job.op._clock.monotonic() - job._since_s - job._pause.seconds)
-        return step(job, *args, **options)
+        return depart(job, *args, **options)
 
-    FleetJob.step = noting  # type: ignore[method-assign]
+    FleetJob.depart = noting  # type: ignore[method-assign]
     try:
         yield seen
     finally:
-        FleetJob.step = step  # type: ignore[method-assign]
+        FleetJob.depart = depart  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """The threads of a fleet: which of them takes the next step, which keeps the time, how all of them stop.
 
-Between its steps an operation takes a place in a heap and no thread. Of the
-workers that have nothing to do one waits for the next due time; when it has
-found work, another one takes its place.
+Between its steps an operation takes a place in a heap and no thread, and none
+while a server takes its time over a poll, either. Of the workers of a lane one is
+the keeper: it waits for the next due time and for the answers to polls, sends
+these and reads those. Before a step that has to be waited for, such as a submit,
+it makes another one the keeper. So as long as there are only polls, one thread
+does all: many would do little else than take turns at the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import requests
 
 from trihop._clock import Clock, SystemClock
+from trihop._fleet.answers import Answers
 from trihop._fleet.ears import Ears
 from trihop._fleet.job import FleetJob, FleetStopped, Outcome, Step
 from trihop._origin import Origin, Trusted
 from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
+from trihop._wire.flight import Flight
 
 log = logging.getLogger("trihop")
 
@@ -56,6 +62,39 @@ class Desks:
         return Ears(self._session, Trusted(origins), self._clock, lambda: math.inf)
 
 
+class Turn(NamedTuple):
+    """A step that is to be taken.
+
+    Args:
+        taken: Whose.
+        among: How many jobs there are at its origin.
+        look_s: As in `FleetJob.step`.
+    """
+
+    taken: Taken[FleetJob]
+    among: int
+    look_s: float
+
+
+class Post:
+    """The workers of one lane, and where they wait.
+
+    Args:
+        size: How many there may be.
+        lock: The crew's, under which all of it is used.
+    """
+
+    def __init__(self, size: int, lock: threading.Lock) -> None:
+        self.size = size
+        self.threads: list[threading.Thread] = []
+        self.idle = threading.Condition(lock)
+        self.resting = 0
+        self.answers: Answers[Turn] = Answers()
+        self.keeper: threading.Thread | None = None
+        self.kept_until_s = -math.inf
+        """When the keeper looks again by itself, while it rests."""
+
+
 class Crew:
     """Workers, and the jobs they take in turns.
 
@@ -70,19 +109,16 @@ class Crew:
         self._session = session
         self._clock = clock
         self._is_real = isinstance(clock, SystemClock)
-        self._sizes = {ASK: workers, DOWNLOAD: max(1, workers // 2)}
-        self._schedule: Schedule[FleetJob] = Schedule(self._sizes, per_origin=per_origin)
+        sizes = {ASK: workers, DOWNLOAD: max(1, workers // 2)}
+        self._schedule: Schedule[FleetJob] = Schedule(sizes, per_origin=per_origin)
         self.jobs: dict[str, FleetJob] = {}
         """Those under way, by key; to be looked at under `wait`."""
         self._places: dict[str | int, FleetJob] = {}
         self.ended: deque[Outcome] = deque()
         self._lock = threading.Lock()
         self._over = threading.Condition(self._lock)
-        self._idle = {lane: threading.Condition(self._lock) for lane in self._sizes}
-        self._resting = dict.fromkeys(self._sizes, 0)
-        self._timed_s = dict.fromkeys(self._sizes, math.inf)
-        self._threads: dict[str, list[threading.Thread]] = {lane: [] for lane in self._sizes}
-        self._busy = 0
+        self._posts = {lane: Post(size, self._lock) for lane, size in sizes.items()}
+        self._busy = 0  # steps that a thread is at
         self._waiting = 0
         self._sleeping = False
         self._swept_s = -math.inf
@@ -132,7 +168,7 @@ class Crew:
     def is_at_work_here(self) -> bool:
         """Whether this thread is one of those that take steps: what it waits for may wait for it."""
         here = threading.current_thread()
-        return not self.is_a_copy and any(here in threads for threads in self._threads.values())
+        return not self.is_a_copy and any(here in post.threads for post in self._posts.values())
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait until something holds of the jobs under way or ended.
@@ -173,9 +209,13 @@ class Crew:
         """Take no further step, and leave what is under way as it is; how many jobs that was."""
         with self._lock:
             self._stopping = True
-            for idle in self._idle.values():
-                idle.notify_all()
+            for post in self._posts.values():
+                post.idle.notify_all()
+                post.answers.ring()
             self._over.wait_for(lambda: self._busy == 0, _STOP_WITHIN_S)
+            for post in self._posts.values():
+                for turn in post.answers.drop():
+                    turn.taken.item.busy = False
             left = list(self.jobs.values())
             self.jobs.clear()
             self._over.notify_all()  # other threads may wait for outcomes, or for room
@@ -183,8 +223,8 @@ class Crew:
         for job in waiting:
             job.leave(FleetStopped("the fleet was left"))
         if len(waiting) == len(left):
-            for threads in self._threads.values():
-                for thread in threads:
+            for post in self._posts.values():
+                for thread in post.threads:
                     thread.join(_STOP_WITHIN_S)
         return len(left)
 
@@ -192,23 +232,61 @@ class Crew:
 
     def serve(self, lane: str) -> None:
         """Take steps until the end."""
-        desks = Desks(self._session, self._clock)
+        desks, post = Desks(self._session, self._clock), self._posts[lane]
         with self._lock:
-            turn = self._next(lane)
-        while turn is not None:
-            taken, among, look_s = turn
-            job = taken.item
+            found = self._next(lane)
+        while found is not None:
+            turn, flight = found
+            job, held = turn.taken.item, turn.taken.held
             courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
-            step = job.step(courier, among=among, held=taken.held, look_s=look_s)
+            departed = job.depart(courier, held=held) if flight is None and self._is_real else None
+            if departed is None:
+                if flight is None:
+                    self._hand_over(post)
+                step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight)
             with self._lock:  # once for both: threads that take turns at a lock do little else
-                stopped = self._took(taken, step, lane)
-                turn = self._next(lane)
-            if stopped:
+                left = self._took(turn, step, lane) if departed is None else self._departed(turn, departed, lane)
+                found = self._next(lane)
+            if left:
                 job.leave(FleetStopped("the fleet was left"))
+        with self._lock:
+            if post.keeper in (None, threading.current_thread()):
+                post.answers.close()
 
-    def _took(self, taken: Taken[FleetJob], step: Step, lane: str) -> bool:
+    def _hand_over(self, post: Post) -> None:
+        """Let another one be the keeper: this one is about to wait for somebody."""
+        with self._lock:
+            if post.keeper is threading.current_thread():
+                post.keeper = None
+                self._call(post)
+
+    def _call(self, post: Post) -> None:
+        """Have somebody look who has nothing to do."""
+        if post.resting:
+            post.idle.notify()
+        elif len(post.threads) < post.size:
+            lane = next(lane for lane, one in self._posts.items() if one is post)
+            name = f"trihop fleet {lane} {len(post.threads) + 1}"
+            thread = threading.Thread(target=self.serve, args=(lane,), name=name, daemon=True)
+            post.threads.append(thread)
+            thread.start()
+
+    def _departed(self, turn: Turn, flight: Flight, lane: str) -> bool:
+        """Wait for the answer to a poll; whether the job is to be left, as nobody waits for it any more."""
+        self._busy -= 1
+        if not self._stopping:
+            self._posts[lane].answers.expect(flight, turn, self._clock.monotonic())
+            return False
+        flight.drop()
+        job = turn.taken.item
+        job.busy = False
+        self._over.notify_all()
+        return job.key not in self.jobs
+
+    def _took(self, turn: Turn, step: Step, lane: str) -> bool:
         """Note what a step came to; whether the job is to be left, as nobody waits for it any more."""
-        job, now_s = taken.item, self._clock.monotonic()
+        taken, now_s = turn.taken, self._clock.monotonic()
+        job = taken.item
         self._busy -= 1
         job.busy = False
         self._schedule.done(taken.origin, lane)
@@ -226,41 +304,47 @@ class Crew:
         elif job.cancelling:
             self._plan(job, ASK, now_s)
         elif not stopped:
-            self._plan(job, step.lane, now_s + step.in_s, by=lane)
+            self._plan(job, step.lane, now_s + step.in_s)
         if step.lane is None or self._stopping:
             self._over.notify_all()
         self._stir()
         return stopped
 
-    def _next(self, lane: str) -> tuple[Taken[FleetJob], int, float] | None:
-        """Whose turn it is, sooner or later; None when there is nothing more to do."""
+    def _next(self, lane: str) -> tuple[Turn, Flight | None] | None:
+        """Whose turn it is, sooner or later, and the poll whose answer is here; None when there is nothing more to do.
+
+        What was answered comes before what is due: it makes room.
+        """
+        post, here = self._posts[lane], threading.current_thread()
         while not self._stopping:
             now_s = self._clock.monotonic()
             if now_s >= self._swept_s + _LOOK_EVERY_S:
                 self._sweep(now_s)
+            if post.keeper is None and self._is_real:
+                post.keeper = here
+            answered = post.answers.next(now_s) if post.keeper is here else None
+            if answered is not None:
+                self._busy += 1
+                return answered
             taken = self._schedule.take(now_s, lane)
             if taken is None:
                 self._rest(lane, now_s)
                 continue
             self._busy += 1
             taken.item.busy = True
-            if self._resting[lane] and self._schedule.next_s(lane) < self._timed_s[lane]:
-                self._idle[lane].notify()  # somebody else keeps the time meanwhile
             look_s = max(_WOKEN_WITHIN_S, len(self.jobs) / _LOOKS_PER_S)
-            return taken, self._schedule.planned(taken.origin) + 1, look_s
+            return Turn(taken, self._schedule.planned(taken.origin) + 1, look_s), None
         return None
 
-    def _plan(self, job: FleetJob, lane: str, due_s: float, *, by: str | None = None) -> None:
-        """Plan its next step, and see to it that somebody looks in time; who looks `by` itself need not be told."""
+    def _plan(self, job: FleetJob, lane: str, due_s: float) -> None:
+        """Plan its next step, and see to it that somebody looks in time."""
         self._schedule.plan(job, due_s=due_s, origin=job.origin, lane=lane, until_s=job.until_s)
-        if self._resting[lane]:
-            if lane != by and due_s < self._timed_s[lane]:
-                self._idle[lane].notify()
-        elif len(self._threads[lane]) < self._sizes[lane]:
-            name = f"trihop fleet {lane} {len(self._threads[lane]) + 1}"
-            thread = threading.Thread(target=self.serve, args=(lane,), name=name, daemon=True)
-            self._threads[lane].append(thread)
-            thread.start()
+        post = self._posts[lane]
+        if post.keeper is None:
+            self._call(post)
+        elif due_s < post.kept_until_s:
+            post.kept_until_s = due_s
+            post.answers.ring()
 
     def _sweep(self, now_s: float) -> bool:
         """Give up those that cannot have a turn in time; whether there were any."""
@@ -273,24 +357,29 @@ class Crew:
 
     def _rest(self, lane: str, now_s: float) -> None:
         """Wait until there may be something to do."""
-        due_s, idle = self._schedule.next_s(lane), self._idle[lane]
-        self._resting[lane] += 1
+        post = self._posts[lane]
+        if post.keeper is threading.current_thread():
+            # In slices: a machine that was suspended wakes on time, and those without hope are found.
+            until_s = min(self._schedule.next_s(lane), post.answers.until_s, now_s + _LOOK_EVERY_S)
+            post.kept_until_s = until_s
+            self._lock.release()
+            try:
+                post.answers.rest(until_s - now_s)
+            finally:
+                self._lock.acquire()
+                post.kept_until_s = -math.inf
+            return
+        post.resting += 1
         try:
-            if not self._is_real:
-                self._pass_time(idle, now_s)
-            elif due_s < self._timed_s[lane]:
-                self._timed_s[lane] = due_s
-                # In slices: a machine that was suspended wakes on time, and those without hope are found.
-                idle.wait(max(0.0, min(due_s - now_s, _LOOK_EVERY_S)))
-                if self._timed_s[lane] == due_s:
-                    self._timed_s[lane] = math.inf
+            if self._is_real:
+                post.idle.wait()
             else:
-                idle.wait()
+                self._pass_time(post.idle, now_s)
         finally:
-            self._resting[lane] -= 1
+            post.resting -= 1
 
     def _pass_time(self, idle: threading.Condition, now_s: float) -> None:
-        due_s = min(self._schedule.next_s(lane) for lane in self._sizes)
+        due_s = min(self._schedule.next_s(lane) for lane in self._posts)
         if self._busy or self._sleeping or not self._waiting or math.isinf(due_s) or due_s <= now_s:
             idle.wait()
             return
@@ -308,5 +397,5 @@ class Crew:
     def _stir(self) -> None:
         """On a clock that moves when somebody sleeps, let everybody look again."""
         if not self._is_real:
-            for idle in self._idle.values():
-                idle.notify_all()
+            for post in self._posts.values():
+                post.idle.notify_all()

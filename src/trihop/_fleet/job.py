@@ -19,6 +19,7 @@ from trihop._schedule import ASK, DOWNLOAD
 from trihop._triangle import Operation
 from trihop._values import Call, Job, Ready, as_call
 from trihop._verdicts import Ending
+from trihop._wire.flight import Flight
 from trihop._wire.prepare import AsInRequests, arguments_of, without_user
 
 Request = Call | Callable[[Operation], Job]
@@ -125,7 +126,27 @@ class FleetJob:
         """Let the next step be the last: its turn would come too late, as the origin is held for so long."""
         self._refused_s = max(0.0, held_s)
 
-    def step(self, courier: Ears | None, *, among: int, held: bool, look_s: float) -> Step:
+    def depart(self, courier: Ears | None, *, held: bool) -> Flight | None:
+        """Take the first half of a step that is a poll: send it; None where the step has to be taken as a whole.
+
+        Args:
+            courier, held: As in `step`.
+        """
+        poller, hop = self._poller, self.op._run.hop
+        if poller is None or hop is None or self._ready is not None:
+            return None
+        if self.cancelling or self._refused_s is not None or self._left_to_wait() > 0:
+            return None
+        self._send_by(courier)
+        self._woke(held)
+        try:
+            return poller.depart(hop)
+        except Exception:  # the step comes upon it as well, and says so
+            return None
+
+    def step(
+        self, courier: Ears | None, *, among: int, held: bool, look_s: float, flight: Flight | None = None
+    ) -> Step:
         """Take the next step: one submit, one poll or the download.
 
         Args:
@@ -133,17 +154,13 @@ class FleetJob:
             among: How many jobs there are at its origin.
             held: Whether the origin asked all of them to wait.
             look_s: After how many seconds of a longer pause to see in the store whether a webhook cut it short.
+            flight: The poll that was sent by `depart`.
         """
         run = self.op._run
-        if courier is not None:
-            courier.remaining = run.deadline.remaining
-            run.courier = courier
-        ears = run.courier
-        assert isinstance(ears, Ears)
+        ears = self._send_by(courier)
         ears.last, preparing = None, ears.preparing
-        preparing._kept, run._shown = self._kept, ears.shown
         try:
-            lane, in_s = self._next(among, held)
+            lane, in_s = self._next(among, held) if flight is None else self._ask(self._poller, flight)
         except Exception as error:
             self.leave(error)
             lane, in_s = None, 0.0
@@ -166,6 +183,16 @@ class FleetJob:
         self.outcome = Outcome(self.key, download, error if isinstance(error, Exception) else None)
 
     # ---- the steps
+
+    def _send_by(self, courier: Ears | None) -> Ears:
+        run = self.op._run
+        if courier is not None:
+            courier.remaining = run.deadline.remaining
+            run.courier = courier
+        ears = run.courier
+        assert isinstance(ears, Ears)
+        ears.preparing._kept, run._shown = self._kept, ears.shown
+        return ears
 
     def _next(self, among: int, held: bool) -> tuple[str | None, float]:
         if self._poller is not None and not self.cancelling and (left_s := self._left_to_wait()) > 0:
@@ -259,13 +286,14 @@ class FleetJob:
         with run.inside(hop):
             return self._rest(pause)
 
-    def _ask(self, poller: Poller) -> tuple[str, float]:
+    def _ask(self, poller: Poller | None, flight: Flight | None = None) -> tuple[str, float]:
         run = self.op._run
         hop, before = run.hop, run.job
+        assert poller is not None
         assert hop is not None
         assert before is not None
         with run.inside(hop):
-            step = poller.ask(hop)
+            step = poller.ask(hop, flight)
             if isinstance(step, Pause):
                 if run.job is not None and run.job.status_url != before.status_url:
                     self.origin = origin_of(run.provider.status_call(run.job).url)

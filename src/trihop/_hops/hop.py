@@ -12,6 +12,7 @@ from trihop._telemetry.fold import Attempt, Fold, encoded_size
 from trihop._telemetry.tracing import CLIENT, INTERNAL, TraceSpan, quietly
 from trihop._telemetry.words import error_type_of, first_words
 from trihop._values import Call, Job
+from trihop._wire.flight import Flight
 from trihop._wire.prepare import AsInRequests
 from trihop._wire.session import Sent, Timeout
 
@@ -129,26 +130,27 @@ class Hop:
         follow_all: bool = False,
         stream: bool = False,
         repeat: bool = False,
+        flight: Flight | None = None,
     ) -> Sent:
-        """Send one request of this hop.
+        """Send one request of this hop; or read the answer of the one that is in `flight`.
 
         Raises:
             DeadlineExceeded: The deadline had passed; nothing was sent.
         """
         run = self.run
-        run.check_deadline()
+        if flight is None:
+            run.check_deadline()
         self.sends += 1
-        # Ten thousand polls would hang ten thousand server spans into the trace.
-        traced = not repeat or (self.sends <= _POLLS_WITH_TRACEPARENT if run.propagate is None else run.propagate)
         sent = run.courier.send(
             call,
             quiet=self.span.sending,
             body=body,
-            headers=self.span.headers() if traced else None,
+            headers=None if flight is not None else self._headers(self.sends, repeat=repeat),
             timeout=timeout,
             follow_all=follow_all,
             stream=stream,
             repeat=repeat,
+            flight=flight,
         )
         self.resends = sent.resends + (self.resends + 1 if call == self._last_call and not repeat else 0)
         self._last_call = call
@@ -158,6 +160,18 @@ class Hop:
         if sent.reply is not None:
             run.status_code = sent.reply.status_code
         return sent
+
+    def depart(self, call: Call, *, timeout: Timeout) -> Flight | None:
+        """Send the next poll of this hop, and leave its answer for `send`; None where it has to be sent as ever."""
+        headers = self._headers(self.sends + 1, repeat=True)
+        return self.run.courier.depart(call, quiet=self.span.sending, headers=headers, timeout=timeout)
+
+    def _headers(self, number: int, *, repeat: bool) -> dict[str, str] | None:
+        """What tells the server of the trace, with the send of that number."""
+        propagate = self.run.propagate
+        # Ten thousand polls would hang ten thousand server spans into the trace.
+        traced = not repeat or (number <= _POLLS_WITH_TRACEPARENT if propagate is None else propagate)
+        return self.span.headers() if traced else None
 
     def came(self, sent: Sent) -> None:
         """Note an exchange that somebody else sent as the hop's latest."""

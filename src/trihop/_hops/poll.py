@@ -30,6 +30,7 @@ from trihop._telemetry.words import label
 from trihop._template import join
 from trihop._values import JSON, Call, Job, Ready, Reply, Result
 from trihop._verdicts import Ambiguous, Cancelled, Ending, Expired, Failed, Partial, Pending, Succeeded, Transient
+from trihop._wire.flight import Flight
 from trihop._wire.session import Sent, Timeout
 
 # How much longer than the server's own hold we listen to a long poll.
@@ -122,8 +123,19 @@ class Poller:
         """Measure a pause that was slept."""
         self.run.measure(semconv.POLL_WAIT_DURATION, slept_s, {semconv.WAIT_REASON: pause.reason}, provider=False)
 
-    def ask(self, hop: Hop) -> Ending | Pause:
+    def depart(self, hop: Hop) -> Flight | None:
+        """Ask, and leave the answer for `ask`; None where the question has to be asked as ever, and was not."""
+        run = self.run
+        if run.job is None or run.provider.long_poll is not None or run.deadline.remaining() <= 0:
+            return None
+        return hop.depart(self._call(run.job), timeout=self._listening())
+
+    def ask(self, hop: Hop, flight: Flight | None = None) -> Ending | Pause:
         """Ask once: the job's ending, or the pause until the next question.
+
+        Args:
+            hop: Whose attempt it is.
+            flight: Where the question is on its way, by `depart`.
 
         Raises:
             StatusUnavailable, JobExpired, PollBudgetExhausted, SurfaceError: As named.
@@ -133,7 +145,7 @@ class Poller:
         job = run.job
         assert job is not None
         call = self._call(job)
-        sent = hop.send(call, timeout=self._listening(), repeat=True)
+        sent = hop.send(call, timeout=self._listening(), repeat=True, flight=flight)
         outcome = self._judge(sent)
         refused = None if sent.response is None else sent.response.request
         if (

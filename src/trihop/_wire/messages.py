@@ -183,10 +183,11 @@ class _StandIn:
 
     def makefile(self, *args: Any, **kwargs: Any) -> io.BufferedReader:
         sock, exchange = self._sock, self._exchange
+        receive: Callable[[memoryview], int]
         if isinstance(sock, SSLTransport):
             receive, counted = partial(_receive_within, exchange, sock.recv_into), sock.socket
         else:
-            receive, counted = sock.recv_into, sock
+            receive, counted = (sock.recv_into if exchange.receive is None else exchange.receive), sock
         counted._io_refs += 1  # type: ignore[attr-defined]  # as its own makefile does: closing the reader takes it back
         self._reader = Reader(sock, receive, Limit(sock, exchange))
         return io.BufferedReader(self._reader)

@@ -27,6 +27,8 @@ from trihop._origin import Trusted, origin_of
 from trihop._redact import is_signed
 from trihop._secrets import CREDENTIAL_NAME, Secrets
 from trihop._values import Call
+from trihop._wire.flight import Flight, depart
+from trihop._wire.sockets import Exchange
 from trihop._wire.straight import Straight
 
 # What a request to a foreign origin may take over from the session.
@@ -69,11 +71,14 @@ class Outgoing(NamedTuple):
 
     Args:
         send: Sends it; a function of the timeout.
+        depart: Sends it and leaves its answer, as `flight.depart`; a function of exchange, timeout and time. None
+            where it cannot go so.
         exact_url: To go out byte for byte, where it would be rewritten otherwise.
         url: What is asked, as it was given and without what the session adds: a job is known by it, and stored.
     """
 
     send: Callable[[Any], requests.Response]
+    depart: Callable[[Exchange, Any, float], Flight | None] | None
     exact_url: str | None
     url: str
 
@@ -217,6 +222,9 @@ class Preparing:
         prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
         return Outgoing(
             lambda timeout: self._straight.send(session, prepared, timeout=timeout, settings=settings),
+            lambda exchange, timeout, at_s: depart(
+                self._straight, session, prepared, exchange, timeout=timeout, settings=settings, at_s=at_s
+            ),
             kept.exact_url,
             kept.url,
         )
@@ -259,7 +267,7 @@ class Preparing:
             self.secrets.learn(response.request)
             return response
 
-        return Outgoing(send, None, _as_asked(call, asked))
+        return Outgoing(send, None, None, _as_asked(call, asked))
 
     def _prepare(
         self, call: Call, at_home: bool, with_credentials: bool, options: dict[str, Any], body: AsInRequests | None

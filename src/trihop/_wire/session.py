@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import requests
@@ -19,6 +20,7 @@ from trihop._redact import redacted_cause
 from trihop._template import join
 from trihop._values import Call, Reply
 from trihop._wire.exchange import DeadlineCut, Exchange, bounded, install
+from trihop._wire.flight import Flight
 from trihop._wire.network import BROKEN, error_type_of, looked_ahead, may_have_left, read_parsed
 from trihop._wire.prepare import AsInRequests, Outgoing, Preparing, harmless
 
@@ -122,6 +124,35 @@ class Courier:
         """Of those texts the ones that have no place in a path or an id."""
         return self.preparing.secrets.credentials(self.preparing.options)
 
+    def depart(
+        self,
+        call: Call,
+        *,
+        quiet: Callable[[], AbstractContextManager[None]],
+        headers: Mapping[str, str] | None,
+        timeout: Timeout,
+    ) -> Flight | None:
+        """Send a poll, and leave its answer for `send`; None where nothing was sent, and it has to be sent as ever.
+
+        Args:
+            call, quiet, headers, timeout: As in `send`.
+
+        Raises:
+            ValueError, TypeError: The call cannot be prepared.
+        """
+        outgoing = self._outgoing(call, None, headers, repeat=True)
+        if outgoing.depart is None:
+            return None
+        exchange = Exchange(self.remaining, exact_url=outgoing.exact_url)
+        try:
+            with quiet(), bounded(exchange):
+                flight = outgoing.depart(exchange, _timeout(timeout), self.clock.monotonic())
+        except DeadlineCut:
+            return None
+        if flight is not None:
+            flight.url = outgoing.url
+        return flight
+
     def send(
         self,
         call: Call,
@@ -133,6 +164,7 @@ class Courier:
         follow_all: bool = False,
         stream: bool = False,
         repeat: bool = False,
+        flight: Flight | None = None,
     ) -> Sent:
         """Send a call and read its answer; redirects are followed here, by the origin rule.
 
@@ -145,14 +177,16 @@ class Courier:
             follow_all: Follow every redirect as a download does; else 307 and 308 only.
             stream: Leave the body unread, for `Sent.response`.
             repeat: A poll: prepare it once, and send it again as it is.
+            flight: The call was sent before, by `depart`; its answer is to be read.
 
         Raises:
             ValueError, TypeError: The call cannot be prepared.
         """
-        sent = Sent(started_s=self.clock.monotonic(), url=call.url)
+        sent = Sent(started_s=self.clock.monotonic() if flight is None else flight.asked_s, url=call.url)
         asked = call
         for _ in range(self.session.max_redirects + 1):
-            response = self._send_once(asked, sent, quiet, body, headers, timeout, repeat)
+            response = self._send_once(asked, sent, quiet, body, headers, timeout, repeat, flight)
+            flight = None
             target = None if response is None else _redirect_target(response, follow_all)
             if response is None or target is None:
                 break
@@ -183,17 +217,23 @@ class Courier:
         headers: Mapping[str, str] | None,
         timeout: Timeout,
         repeat: bool,
+        flight: Flight | None,
     ) -> requests.Response | None:
         for again in (False, True):
-            sent.ask(call, self.clock.monotonic())
-            outgoing = self._outgoing(call, body, headers, repeat)
-            sent.url = outgoing.url
-            exchange = Exchange(self.remaining, exact_url=outgoing.exact_url)
+            if flight is None:
+                sent.ask(call, self.clock.monotonic())
+                outgoing = self._outgoing(call, body, headers, repeat=repeat)
+                sent.url = outgoing.url
+                send: Callable[[], requests.Response] = partial(outgoing.send, _timeout(timeout))
+                exchange = Exchange(self.remaining, exact_url=outgoing.exact_url)
+            else:
+                sent.ask(call, flight.asked_s)
+                sent.url, send, exchange, flight = flight.url, flight.land, flight.exchange, None
             response: requests.Response | None = None
             refused: BaseException | None = None
             try:
                 with quiet(), bounded(exchange):
-                    response = outgoing.send(DEFAULT_TIMEOUT if timeout is None else timeout)
+                    response = send()
             except DeadlineCut as cut:
                 self.preparing.forget()
                 sent.left = sent.left or exchange.sent
@@ -242,7 +282,7 @@ class Courier:
         return None
 
     def _outgoing(
-        self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, repeat: bool
+        self, call: Call, body: AsInRequests | None, headers: Mapping[str, str] | None, *, repeat: bool
     ) -> Outgoing:
         try:
             return self.preparing.transmit(call, body, headers, repeat=repeat)
@@ -270,6 +310,10 @@ class Courier:
             sent.reply = Reply(response.status_code, headers=response.headers, url=url, content=content)
         finally:
             response.close()
+
+
+def _timeout(given: Timeout) -> float | tuple[float | None, float | None]:
+    return DEFAULT_TIMEOUT if given is None else given
 
 
 def _wrong_with(target: str, *, after: str) -> str | None:

@@ -48,7 +48,7 @@ class Exchange:
         exact_url: The URL whose path and query go out byte for byte.
     """
 
-    __slots__ = ("exact_url", "phase", "received", "remaining", "requests", "reused", "sent", "unsent")
+    __slots__ = ("exact_url", "phase", "receive", "received", "remaining", "requests", "reused", "sent", "unsent")
 
     def __init__(self, remaining: Callable[[], float], *, exact_url: str | None = None) -> None:
         self.remaining = remaining
@@ -62,6 +62,8 @@ class Exchange:
         self.requests = 0
         """Wire requests begun."""
         self.phase: Phase = "connect"
+        self.receive: Callable[[memoryview], int] | None = None
+        """Receives instead of the socket, where something has arrived before."""
         self.unsent = False
         """A request was composed and none of it has been handed to a socket yet."""
 

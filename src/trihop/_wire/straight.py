@@ -56,20 +56,45 @@ class Straight:
         if not settings["proxies"] and _is_plain_adapter(adapter):
             adapter = self._lane_of(adapter)
         response = adapter.send(request, timeout=timeout, **settings)
-        if request.hooks.get("response"):  # which the adapter has registered
-            response = dispatch_hook("response", request.hooks, response, timeout=timeout, **settings)  # type: ignore[no-untyped-call]
-        if "Set-Cookie" in response.headers:
-            requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
-        if response.is_redirect:  # looked at as ever, which may raise
-            steps = session.resolve_redirects(response, request, timeout=timeout, yield_requests=True, **settings)
-            response._next = next(steps, None)  # type: ignore[attr-defined]
-        return response
+        return taken_in(session, request, response, timeout=timeout, settings=settings)
+
+    def known(
+        self, session: requests.Session, request: requests.PreparedRequest, settings: dict[str, Any]
+    ) -> tuple[HTTPAdapter, Any] | None:
+        """Adapter and connection pool of a request like one that was sent before; None where there is a doubt."""
+        lane = self._lane
+        if lane is None or settings["proxies"] or not _is_plain(session) or request.hooks.get("response"):
+            return None
+        adapter = session.get_adapter(request.url or "")
+        if lane.adapter is not adapter or not _is_plain_adapter(adapter) or "send" in vars(adapter):
+            return None
+        pool = lane.known(request.url or "", settings["verify"], settings["cert"])
+        return None if pool is None else (adapter, pool)
 
     def _lane_of(self, adapter: HTTPAdapter) -> Lane:
         lane = self._lane
         if lane is None or lane.adapter is not adapter:
             self._lane = lane = Lane(adapter)
         return lane
+
+
+def taken_in(
+    session: requests.Session,
+    request: requests.PreparedRequest,
+    response: requests.Response,
+    *,
+    timeout: Any,
+    settings: dict[str, Any],
+) -> requests.Response:
+    """What the session does with an answer: hooks, cookies, and a look at where a redirect leads."""
+    if request.hooks.get("response"):  # which the adapter has registered
+        response = dispatch_hook("response", request.hooks, response, timeout=timeout, **settings)  # type: ignore[no-untyped-call]
+    if "Set-Cookie" in response.headers:
+        requests.cookies.extract_cookies_to_jar(session.cookies, request, response.raw)  # type: ignore[no-untyped-call]
+    if response.is_redirect:  # looked at as ever, which may raise
+        steps = session.resolve_redirects(response, request, timeout=timeout, yield_requests=True, **settings)
+        response._next = next(steps, None)  # type: ignore[attr-defined]
+    return response
 
 
 class Lane(HTTPAdapter):
@@ -90,24 +115,31 @@ class Lane(HTTPAdapter):
     ) -> Any:
         """The pool for the origin of the request."""
         url, manager = request.url or "", self.poolmanager
-        origin = url[: url.find("/", _AFTER_SCHEME) + 1]
-        asked, found = (origin, verify, cert, manager, manager.connection_pool_kw), self._found
-        if found is not None and found[0] == asked:
-            pool = found[2]()
-            # One that its manager has no more is of a session that was closed.
-            if pool is not None and manager.pools.get(found[1]) is pool:
-                return pool
+        pool = self.known(url, verify, cert)
+        if pool is not None:
+            return pool
         pool = super().get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
         self._found = None
+        origin = _origin(url)
         if origin and type(manager) is PoolManager:
             key = next((key for key in manager.pools.keys() if manager.pools.get(key) is pool), None)  # noqa: SIM118 - it has no other way
             if key is not None:
-                self._found = ((*asked[:-1], dict(manager.connection_pool_kw)), key, ref(pool))
+                asked = (origin, verify, cert, manager, dict(manager.connection_pool_kw))
+                self._found = (asked, key, ref(pool))
         return pool
+
+    def known(self, url: str, verify: Any, cert: Any) -> Any:
+        """The pool of the request before, if it serves for this one, too."""
+        found, manager = self._found, self.poolmanager
+        if found is None or found[0] != (_origin(url), verify, cert, manager, manager.connection_pool_kw):
+            return None
+        pool = found[2]()
+        # One that its manager has no more is of a session that was closed.
+        return pool if pool is not None and manager.pools.get(found[1]) is pool else None
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
         """Path and query."""
-        return request.path_url
+        return target_of(request)
 
     def build_response(self, request: requests.PreparedRequest, answer: Any) -> requests.Response:
         """As far as the engine reads it."""
@@ -145,6 +177,19 @@ class Answer(requests.Response):
         jar = RequestsCookieJar()
         requests.cookies.extract_cookies_to_jar(jar, self.request, self.raw)  # type: ignore[no-untyped-call]
         return jar
+
+
+def target_of(request: requests.PreparedRequest) -> str:
+    """Path and query; as its `path_url`, which takes the whole URL apart for it."""
+    url = request.url or ""
+    at = url.find("/", _AFTER_SCHEME)
+    if at < 0 or "#" in url or url.endswith("?") or "?" in url[:at]:
+        return request.path_url
+    return url[at:]
+
+
+def _origin(url: str) -> str:
+    return url[: url.find("/", _AFTER_SCHEME) + 1]
 
 
 _NO_TIME = timedelta(0)
