@@ -1,5 +1,6 @@
 """Surfaces as tables of words and paths: a reply goes in, a verdict comes out, and nothing else happens."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -202,6 +203,18 @@ def test_a_transient_error_in_a_200_goes_before_the_state():
 def test_a_path_of_plain_names_is_read_as_jmespath_reads_it(path: str, body: object):
     """Without the parser: the same value, or None, for every shape of a body."""
     assert reader(path, "here")(Reply(200, content=json.dumps(body).encode())) == jmespath.search(path, body)
+
+
+_FALSE_OR_NOT = [None, "", [], {}, False, True, 0, 0.0, 1, "x", [0], {"b": 1}, {"b": None}, {"b": 0}]
+
+
+@pytest.mark.parametrize("path", ["a || b", "a.b||b", "a || b.b || c"])
+def test_the_first_of_several_names_is_read_as_jmespath_reads_it(path: str):
+    """What is false in JMESPath is passed over: a zero is not, and the last one is taken as it is."""
+    for a, b in itertools.product(_FALSE_OR_NOT, repeat=2):
+        for body in ({"a": a, "b": b}, {"a": a}, {"b": b}, {"a": a, "c": b}):
+            found, expected = reader(path, "here")(Reply(200, body)), jmespath.search(path, body)
+            assert (found, type(found)) == (expected, type(expected)), body
 
 
 def test_fields_are_read_with_jmespath_functions_or_callables():
