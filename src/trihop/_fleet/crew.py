@@ -16,6 +16,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import requests
@@ -34,6 +35,7 @@ _LOOK_EVERY_S = 1.0
 _STOP_WITHIN_S = 1.0
 _WOKEN_WITHIN_S = 5.0
 _LOOKS_PER_S = 100
+_SLOW_S = 0.005
 _NO_TURN = "no turn in time"
 
 
@@ -91,6 +93,8 @@ class Post:
         self.resting = 0
         self.answers: Answers[Turn] = Answers()
         self.keeper: threading.Thread | None = None
+        self.is_slow = False
+        """The last answer took its time after it was here, as with a listener that does."""
         self.kept_until_s = -math.inf
         """When the keeper looks again by itself, while it rests."""
 
@@ -233,6 +237,7 @@ class Crew:
     def serve(self, lane: str) -> None:
         """Take steps until the end."""
         desks, post = Desks(self._session, self._clock), self._posts[lane]
+        hand_over = partial(self._hand_over, post)
         with self._lock:
             found = self._next(lane)
         while found is not None:
@@ -241,9 +246,14 @@ class Crew:
             courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
             departed = job.depart(courier, held=held) if flight is None and self._is_real else None
             if departed is None:
-                if flight is None:
-                    self._hand_over(post)
-                step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight)
+                if flight is None or flight.is_long or post.is_slow:
+                    hand_over()
+                began_s = self._clock.monotonic()
+                step = job.step(
+                    courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, hand_over=hand_over
+                )
+                if flight is not None:
+                    post.is_slow = self._clock.monotonic() - began_s > _SLOW_S
             with self._lock:  # once for both: threads that take turns at a lock do little else
                 left = self._took(turn, step, lane) if departed is None else self._departed(turn, departed, lane)
                 found = self._next(lane)
@@ -275,7 +285,10 @@ class Crew:
         """Wait for the answer to a poll; whether the job is to be left, as nobody waits for it any more."""
         self._busy -= 1
         if not self._stopping:
-            self._posts[lane].answers.expect(flight, turn, self._clock.monotonic())
+            post = self._posts[lane]
+            post.answers.expect(flight, turn, self._clock.monotonic())
+            if post.keeper is not threading.current_thread():
+                post.answers.ring()
             return False
         flight.drop()
         job = turn.taken.item

@@ -29,9 +29,16 @@ class Ears(Courier):
         self, session: requests.Session, trusted: Trusted, clock: Clock, remaining: Callable[[], float]
     ) -> None:
         super().__init__(session, trusted, clock, remaining)
+        self.hand_over: Callable[[], None] | None = None
+        """Called before a request whose answer is waited for."""
         self.last: Sent | None = None
         self.shown: dict[tuple[str, int], str] = {}
         """Texts of the server's as they may be written down; many jobs are told the same."""
+
+    def about_to_wait(self) -> None:
+        """Let somebody else keep the time."""
+        if self.hand_over is not None:
+            self.hand_over()
 
     def send(self, call: Call, **how: Any) -> Sent:
         """As any courier."""

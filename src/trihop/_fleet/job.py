@@ -132,20 +132,27 @@ class FleetJob:
         Args:
             courier, held: As in `step`.
         """
-        poller, hop = self._poller, self.op._run.hop
-        if poller is None or hop is None or self._ready is not None:
+        poller, run = self._poller, self.op._run
+        if poller is None or run.hop is None or self._ready is not None or self.cancelling:
             return None
-        if self.cancelling or self._refused_s is not None or self._left_to_wait() > 0:
+        if self._refused_s is not None or run.visit is not None:  # what it comes to is written to a store
             return None
         self._send_by(courier)
         self._woke(held)
         try:
-            return poller.depart(hop)
+            return poller.depart(run.hop)
         except Exception:  # the step comes upon it as well, and says so
             return None
 
     def step(
-        self, courier: Ears | None, *, among: int, held: bool, look_s: float, flight: Flight | None = None
+        self,
+        courier: Ears | None,
+        *,
+        among: int,
+        held: bool,
+        look_s: float,
+        flight: Flight | None = None,
+        hand_over: Callable[[], None] | None = None,
     ) -> Step:
         """Take the next step: one submit, one poll or the download.
 
@@ -155,10 +162,11 @@ class FleetJob:
             held: Whether the origin asked all of them to wait.
             look_s: After how many seconds of a longer pause to see in the store whether a webhook cut it short.
             flight: The poll that was sent by `depart`.
+            hand_over: Called before it waits for an answer.
         """
         run = self.op._run
         ears = self._send_by(courier)
-        ears.last, preparing = None, ears.preparing
+        ears.last, ears.hand_over, preparing = None, hand_over, ears.preparing
         try:
             lane, in_s = self._next(among, held) if flight is None else self._ask(self._poller, flight)
         except Exception as error:

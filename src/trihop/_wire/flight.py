@@ -87,6 +87,11 @@ class Flight:
             self._failed = error
         return True
 
+    @property
+    def is_long(self) -> bool:
+        """Whether there is more of the answer than was taken in: whoever lands it may have to wait."""
+        return len(self._arrived) >= _MOST_BYTES
+
     def give_up(self) -> None:
         """There is no use in waiting for it: landing it raises what a wait would have come to."""
         self._failed = TimeoutError("timed out")

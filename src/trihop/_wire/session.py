@@ -124,6 +124,9 @@ class Courier:
         """Of those texts the ones that have no place in a path or an id."""
         return self.preparing.secrets.credentials(self.preparing.options)
 
+    def about_to_wait(self) -> None:
+        """A request will be sent whose answer is waited for here; for who has something better to do meanwhile."""
+
     def depart(
         self,
         call: Call,
@@ -221,6 +224,7 @@ class Courier:
     ) -> requests.Response | None:
         for again in (False, True):
             if flight is None:
+                self.about_to_wait()
                 sent.ask(call, self.clock.monotonic())
                 outgoing = self._outgoing(call, body, headers, repeat=repeat)
                 sent.url = outgoing.url
