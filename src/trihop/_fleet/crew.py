@@ -22,9 +22,9 @@ from typing import NamedTuple
 import requests
 
 from trihop._clock import Clock, SystemClock
-from trihop._fleet.answers import Answers
 from trihop._fleet.ears import Ears
 from trihop._fleet.job import FleetJob, FleetStopped, Outcome, Step
+from trihop._fleet.post import Post
 from trihop._origin import Origin, Trusted
 from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
 from trihop._wire.flight import Flight
@@ -78,27 +78,6 @@ class Turn(NamedTuple):
     look_s: float
 
 
-class Post:
-    """The workers of one lane, and where they wait.
-
-    Args:
-        size: How many there may be.
-        lock: The crew's, under which all of it is used.
-    """
-
-    def __init__(self, size: int, lock: threading.Lock) -> None:
-        self.size = size
-        self.threads: list[threading.Thread] = []
-        self.idle = threading.Condition(lock)
-        self.resting = 0
-        self.answers: Answers[Turn] = Answers()
-        self.keeper: threading.Thread | None = None
-        self.is_slow = False
-        """The last answer took its time after it was here, as with a listener that does."""
-        self.kept_until_s = -math.inf
-        """When the keeper looks again by itself, while it rests."""
-
-
 class Crew:
     """Workers, and the jobs they take in turns.
 
@@ -121,8 +100,12 @@ class Crew:
         self.ended: deque[Outcome] = deque()
         self._lock = threading.Lock()
         self._over = threading.Condition(self._lock)
-        self._posts = {lane: Post(size, self._lock) for lane, size in sizes.items()}
+        self._posts: dict[str, Post[Turn]] = {
+            lane: Post(f"trihop fleet {lane}", size, self._lock, partial(self.serve, lane))
+            for lane, size in sizes.items()
+        }
         self._busy = 0  # steps that a thread is at
+        self._is_slow = False  # the last answer took its time after it was here, as with a listener that does
         self._waiting = 0
         self._sleeping = False
         self._swept_s = -math.inf
@@ -214,8 +197,7 @@ class Crew:
         with self._lock:
             self._stopping = True
             for post in self._posts.values():
-                post.idle.notify_all()
-                post.answers.ring()
+                post.call_all()
             self._over.wait_for(lambda: self._busy == 0, _STOP_WITHIN_S)
             for post in self._posts.values():
                 for turn in post.answers.drop():
@@ -237,58 +219,48 @@ class Crew:
     def serve(self, lane: str) -> None:
         """Take steps until the end."""
         desks, post = Desks(self._session, self._clock), self._posts[lane]
-        hand_over = partial(self._hand_over, post)
         with self._lock:
             found = self._next(lane)
         while found is not None:
             turn, flight = found
-            job, held = turn.taken.item, turn.taken.held
-            courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
-            departed = job.depart(courier, held=held) if flight is None and self._is_real else None
-            if departed is None:
-                if flight is None or flight.is_long or post.is_slow:
-                    hand_over()
-                began_s = self._clock.monotonic()
-                step = job.step(
-                    courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, hand_over=hand_over
-                )
-                if flight is not None:
-                    post.is_slow = self._clock.monotonic() - began_s > _SLOW_S
+            came = self._step(turn, flight, desks, lane)
             with self._lock:  # once for both: threads that take turns at a lock do little else
-                left = self._took(turn, step, lane) if departed is None else self._departed(turn, departed, lane)
+                if isinstance(came, Flight):
+                    left = self._departed(turn, came, lane)
+                else:
+                    left = self._took(turn, came, lane)
                 found = self._next(lane)
             if left:
-                job.leave(FleetStopped("the fleet was left"))
+                turn.taken.item.leave(FleetStopped("the fleet was left"))
         with self._lock:
-            if post.keeper in (None, threading.current_thread()):
-                post.answers.close()
+            post.leave()
 
-    def _hand_over(self, post: Post) -> None:
-        """Let another one be the keeper: this one is about to wait for somebody."""
+    def _step(self, turn: Turn, flight: Flight | None, desks: Desks, lane: str) -> Step | Flight:
+        """Take a step, or of a poll one half: send it, or read its answer."""
+        job, held = turn.taken.item, turn.taken.held
+        courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
+        if flight is None and self._is_real:
+            departed = job.depart(courier, held=held)
+            if departed is not None:
+                return departed
+        hand_over = partial(self._hand_over, lane)
+        if flight is None or flight.is_long or self._is_slow:
+            hand_over()
+        began_s = self._clock.monotonic()
+        step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, hand_over=hand_over)
+        if flight is not None:
+            self._is_slow = self._clock.monotonic() - began_s > _SLOW_S
+        return step
+
+    def _hand_over(self, lane: str) -> None:
         with self._lock:
-            if post.keeper is threading.current_thread():
-                post.keeper = None
-                self._call(post)
-
-    def _call(self, post: Post) -> None:
-        """Have somebody look who has nothing to do."""
-        if post.resting:
-            post.idle.notify()
-        elif len(post.threads) < post.size:
-            lane = next(lane for lane, one in self._posts.items() if one is post)
-            name = f"trihop fleet {lane} {len(post.threads) + 1}"
-            thread = threading.Thread(target=self.serve, args=(lane,), name=name, daemon=True)
-            post.threads.append(thread)
-            thread.start()
+            self._posts[lane].hand_over()
 
     def _departed(self, turn: Turn, flight: Flight, lane: str) -> bool:
         """Wait for the answer to a poll; whether the job is to be left, as nobody waits for it any more."""
         self._busy -= 1
         if not self._stopping:
-            post = self._posts[lane]
-            post.answers.expect(flight, turn, self._clock.monotonic())
-            if post.keeper is not threading.current_thread():
-                post.answers.ring()
+            self._posts[lane].expect(flight, turn, self._clock.monotonic())
             return False
         flight.drop()
         job = turn.taken.item
@@ -328,14 +300,12 @@ class Crew:
 
         What was answered comes before what is due: it makes room.
         """
-        post, here = self._posts[lane], threading.current_thread()
+        post = self._posts[lane]
         while not self._stopping:
             now_s = self._clock.monotonic()
             if now_s >= self._swept_s + _LOOK_EVERY_S:
                 self._sweep(now_s)
-            if post.keeper is None and self._is_real:
-                post.keeper = here
-            answered = post.answers.next(now_s) if post.keeper is here else None
+            answered = post.answers.next(now_s) if self._is_real and post.keep() else None
             if answered is not None:
                 self._busy += 1
                 return answered
@@ -352,12 +322,7 @@ class Crew:
     def _plan(self, job: FleetJob, lane: str, due_s: float) -> None:
         """Plan its next step, and see to it that somebody looks in time."""
         self._schedule.plan(job, due_s=due_s, origin=job.origin, lane=lane, until_s=job.until_s)
-        post = self._posts[lane]
-        if post.keeper is None:
-            self._call(post)
-        elif due_s < post.kept_until_s:
-            post.kept_until_s = due_s
-            post.answers.ring()
+        self._posts[lane].call_by(due_s)
 
     def _sweep(self, now_s: float) -> bool:
         """Give up those that cannot have a turn in time; whether there were any."""
@@ -371,30 +336,16 @@ class Crew:
     def _rest(self, lane: str, now_s: float) -> None:
         """Wait until there may be something to do."""
         post = self._posts[lane]
-        if post.keeper is threading.current_thread():
+        if self._is_real:
             # In slices: a machine that was suspended wakes on time, and those without hope are found.
-            until_s = min(self._schedule.next_s(lane), post.answers.until_s, now_s + _LOOK_EVERY_S)
-            post.kept_until_s = until_s
-            self._lock.release()
-            try:
-                post.answers.rest(until_s - now_s)
-            finally:
-                self._lock.acquire()
-                post.kept_until_s = -math.inf
-            return
-        post.resting += 1
-        try:
-            if self._is_real:
-                post.idle.wait()
-            else:
-                self._pass_time(post.idle, now_s)
-        finally:
-            post.resting -= 1
+            post.rest(min(self._schedule.next_s(lane), now_s + _LOOK_EVERY_S), now_s)
+        else:
+            self._pass_time(post, now_s)
 
-    def _pass_time(self, idle: threading.Condition, now_s: float) -> None:
+    def _pass_time(self, post: Post[Turn], now_s: float) -> None:
         due_s = min(self._schedule.next_s(lane) for lane in self._posts)
         if self._busy or self._sleeping or not self._waiting or math.isinf(due_s) or due_s <= now_s:
-            idle.wait()
+            post.wait()
             return
         if self._sweep(now_s):
             return
@@ -411,4 +362,4 @@ class Crew:
         """On a clock that moves when somebody sleeps, let everybody look again."""
         if not self._is_real:
             for post in self._posts.values():
-                post.idle.notify_all()
+                post.call_all()
