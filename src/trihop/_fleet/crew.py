@@ -225,10 +225,7 @@ class Crew:
             turn, flight = found
             came = self._step(turn, flight, desks, lane)
             with self._lock:  # once for both: threads that take turns at a lock do little else
-                if isinstance(came, Flight):
-                    left = self._departed(turn, came, lane)
-                else:
-                    left = self._took(turn, came, lane)
+                left = self._departed(turn, came, lane) if isinstance(came, Flight) else self._took(turn, came, lane)
                 found = self._next(lane)
             if left:
                 turn.taken.item.leave(FleetStopped("the fleet was left"))
