@@ -12,9 +12,7 @@ from simulate.units import Cost, Units
 from trihop import Pacing
 from trihop._schedule import Schedule
 
-COSTS = Costs(
-    statement_s=5e-4, claim_s=5e-5, save_s=4e-4, release_s=2e-4, read_s=1e-4, poll_cpu_s=5e-4, step_cpu_s=4e-3, lanes=4
-)
+COSTS = Costs(statement_s=5e-4, claim_s=5e-5, save_s=4e-4, read_s=1e-4, poll_cpu_s=5e-4, step_cpu_s=4e-3, lanes=4)
 PLAIN = Server(name="plain", share=1.0)
 STORM = Server(name="storm", share=0.5, storm_s=(15.0, 20.0), retry_after_s=10.0)
 UNITS = Units(
@@ -33,7 +31,6 @@ UNITS = Units(
     cold_claim=Cost(1e-2, 3e-3, 180_000),
     save=Cost(2e-3, 4e-4, 2_900),
     cold_save=Cost(2e-3, 4e-4, 12_000),
-    release=Cost(1e-3, 2e-4, 200),
     get=Cost(5e-4, 1e-4, 10),
     hot_share=0.1,
     poll_cpu_s=4e-4,
@@ -171,7 +168,7 @@ def test_a_fleet_looks_for_webhooks_in_longer_pauses():
 
 
 def test_an_engine_costs_the_database_more_than_a_worker_and_a_worker_more_than_a_fleet():
-    """Four rows written anew, three, and one."""
+    """Three rows written anew, two, and one."""
     costs = [demand(UNITS, Scale(), way, 300.0).database_cores for way in (FLEET, WORKER, ENGINE)]
 
     assert costs == sorted(costs)

@@ -1,6 +1,9 @@
 """Operations without a block that waits: resumed, woken, and gone on with a step at a time."""
 
 import logging
+import os
+import signal
+import threading
 
 import pytest
 
@@ -382,6 +385,107 @@ def test_a_worker_comes_back_to_an_operation_whose_store_failed(submit, worker, 
 
     assert "the connection was lost" in caplog.text
     assert (shelf.get("nightly").holder, shelf.get("nightly").due_in_s) == (None, 0)
+
+
+# ---- writes
+
+
+class Noting:
+    """A store that notes what it is asked for, but for signs of life."""
+
+    def __init__(self, store):
+        self._store = store
+        self.asked = []
+
+    def __getattr__(self, name):
+        found = getattr(self._store, name)
+        if name == "renew" or not callable(found):
+            return found
+
+        def noting(*given, **options):
+            self.asked.append(name)
+            return found(*given, **options)
+
+        return noting
+
+
+def test_a_step_that_polls_is_a_claim_and_one_write(submit, server, shelf, session, clock):
+    """The record and the lease go back together, by whichever way the step was come to."""
+    noting = Noting(shelf)
+    worker = Worker(noting, session=session, finish=lambda op, ready: None, providers=[JOBS], clock=clock)
+    submit()
+    server.script(then_always={"state": "running"})
+    worker.step()
+    clock.advance(60)
+    worker.step("nightly")
+
+    assert noting.asked == ["claim_due", "save", "get", "claim", "save"]
+    assert shelf.get("nightly").lease_left_s is None
+
+
+def test_an_operation_that_ends_with_its_block_gives_its_lease_back_as_it_says_so(nightly, server, shelf):
+    """No write after the one that has the ending."""
+    noting = Noting(shelf)
+    server.script(Reply(202, ADMITTED), {"state": "failed"})
+    with pytest.raises(JobFailed), nightly(store=noting) as op:
+        op.poll(op.submit("POST", server.url + "jobs"))
+
+    assert noting.asked[-2:] == ["save", "save"]
+    assert (shelf.get("nightly").ended, shelf.get("nightly").lease_left_s) == (True, None)
+
+
+def test_a_block_with_nothing_to_write_gives_its_lease_back(nightly, submit, server, shelf):
+    """It was entered for what had ended before, or its last write was refused."""
+    server.script(Reply(202, ADMITTED), {"state": "done", "result": 1})
+    with nightly() as op:
+        op.run("POST", server.url + "jobs")
+    noting = Noting(shelf)
+    with nightly(store=noting):
+        pass
+
+    assert noting.asked == ["begin", "release"]
+    assert shelf.get("nightly").lease_left_s is None
+
+
+def test_a_sign_of_life_that_comes_late_takes_nothing_back(nightly, server, shelf):
+    """The thread that renews leases may be about to as the block is left: the lease stays given back."""
+    server.script(Reply(202, ADMITTED))
+    with nightly() as op:
+        op.submit("POST", server.url + "jobs")
+    op._run.visit.renew()
+
+    assert shelf.get("nightly").lease_left_s is None
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_sign_of_life_during_a_fork_locks_nobody_out_of_the_child(nightly, shelf, monkeypatch):
+    """The thread that was giving it is not there to let go of anything."""
+    during, over, real = threading.Event(), threading.Event(), shelf.renew
+
+    def slowly(*given, **options):
+        during.set()
+        over.wait(10)
+        real(*given, **options)
+
+    monkeypatch.setattr(shelf, "renew", slowly)
+    with nightly() as op:
+        renewing = threading.Thread(target=op._run.visit.renew)
+        renewing.start()
+        assert during.wait(10)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            code = 1
+            try:
+                op._run.visit.step_done("step", 1)
+                code = 0
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        over.set()
+        renewing.join(10)
+
+    assert status == 0
 
 
 # ---- blocks that come twice, and results that nobody has seen

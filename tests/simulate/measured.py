@@ -94,7 +94,6 @@ class _Measuring:
         began_s = time.process_time()
         save = self._each(held, lambda claim: self.store.save(claim, self.record, due_in_s=3601, release=True))
         save_cpu_s = (time.process_time() - began_s) / SAVES
-        release = self._each(held, self.store.release)
         get = self._each(held, lambda claim: self.store.get(claim.key))
         if not self.on_server:
             row_bytes, index_bytes = self._sizes_of_file()
@@ -109,7 +108,6 @@ class _Measuring:
             cold_claim=cold_claim,
             save=save,
             cold_save=cold_save,
-            release=release,
             get=get,
             hot_share=self._hot_share() if self.on_server else None,
             poll_cpu_s=poll_cpu_s,

@@ -80,10 +80,10 @@ def polls(units: Units) -> dict[str, Poll]:
     """What a poll costs, by the way it is made.
 
     A fleet writes the record, where the pause is above 5 s. A worker claims for the threads that are free,
-    which is one under load as the simulation shows, writes the record and gives the lease back. An engine's
-    dispatcher claims as many as `Worker.offer` takes, and its step reads, claims by key, writes and gives back.
+    which is one under load as the simulation shows, and writes the record, which gives the lease back. An engine's
+    dispatcher claims as many at a time as `Worker.offer` does, and its step reads, claims by key and writes.
     """
-    one, save, release, get = units.claims[1], units.save, units.release, units.get
+    one, save, get = units.claims[1], units.save, units.get
     claim_bytes = (units.claims[200].wal_bytes - one.wal_bytes) / 199
     cold_bytes = units.cold_claim.wal_bytes / 50
     step_s = units.step_cpu_s
@@ -97,11 +97,11 @@ def polls(units: Units) -> dict[str, Poll]:
             cpu_s=units.poll_cpu_s + units.save_cpu_s,
         ),
         WORKER: Poll(
-            database_s=one.server_s + save.server_s + release.server_s,
-            wait_s=one.wall_s + save.wall_s + release.wall_s,
-            wal_bytes=one.wal_bytes + save.wal_bytes + release.wal_bytes,
-            cold_wal_bytes=cold_bytes + units.cold_save.wal_bytes + release.wal_bytes,
-            updates=3,
+            database_s=one.server_s + save.server_s,
+            wait_s=one.wall_s + save.wall_s,
+            wal_bytes=one.wal_bytes + save.wal_bytes,
+            cold_wal_bytes=cold_bytes + units.cold_save.wal_bytes,
+            updates=2,
             cpu_s=step_s,
         ),
         ENGINE: Poll(
@@ -109,12 +109,11 @@ def polls(units: Units) -> dict[str, Poll]:
             + units.claim_s
             + get.server_s
             + one.server_s
-            + save.server_s
-            + release.server_s,
-            wait_s=get.wall_s + one.wall_s + save.wall_s + release.wall_s,
-            wal_bytes=claim_bytes + one.wal_bytes + save.wal_bytes + release.wal_bytes,
-            cold_wal_bytes=cold_bytes + one.wal_bytes + units.cold_save.wal_bytes + release.wal_bytes,
-            updates=4,
+            + save.server_s,
+            wait_s=get.wall_s + one.wall_s + save.wall_s,
+            wal_bytes=claim_bytes + one.wal_bytes + save.wal_bytes,
+            cold_wal_bytes=cold_bytes + one.wal_bytes + units.cold_save.wal_bytes,
+            updates=3,
             cpu_s=step_s,
         ),
     }

@@ -51,8 +51,7 @@ class Costs:
     Args:
         statement_s: A claim of what is due, however many rows it finds.
         claim_s: Each row of it.
-        save_s: A record that is written.
-        release_s: A lease that is given back.
+        save_s: A record that is written, and its lease given back.
         read_s: A record that is read by its key.
         poll_cpu_s: A poll, for a process that has a fleet.
         step_cpu_s: A step, for a process that has a worker.
@@ -62,7 +61,6 @@ class Costs:
     statement_s: float
     claim_s: float
     save_s: float
-    release_s: float
     read_s: float
     poll_cpu_s: float
     step_cpu_s: float

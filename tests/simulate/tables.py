@@ -20,7 +20,7 @@ def show_units(units: Units, seconds: float) -> None:
     for limit, cost in units.claims.items():
         what = f"{limit / cost.wall_s:,.0f} a second" + _more(cost.server_s, cost.wal_bytes, limit, units)
         _line(f"claims, {limit} at a time", what, "one client, SQLStore.claim_due")
-    for name, cost in (("saves", units.save), ("releases", units.release), ("reads by key", units.get)):
+    for name, cost in (("saves", units.save), ("reads by key", units.get)):
         what = f"{1 / cost.wall_s:,.0f} a second" + _more(cost.server_s, cost.wal_bytes, 1, units)
         _line(name, what, "one client, SQLStore")
     if units.on_server:

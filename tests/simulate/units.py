@@ -37,7 +37,6 @@ class Units:
         cold_claim: A claim of 50 after a checkpoint, when each page is logged whole once more.
         save: A record that is written, and its lease given back.
         cold_save: The same after a checkpoint.
-        release: The lease given back alone.
         get: A record read by its key.
         hot_share: Of the updated rows, those that no index had to be told of.
         decision_s: CPU of one turn in a `Schedule`, with the pause after it.
@@ -56,7 +55,6 @@ class Units:
     cold_claim: Cost
     save: Cost
     cold_save: Cost
-    release: Cost
     get: Cost
     hot_share: float | None
     poll_cpu_s: float
@@ -85,7 +83,6 @@ class Units:
             statement_s=self.statement_s,
             claim_s=self.claim_s,
             save_s=self.save.server_s,
-            release_s=self.release.server_s,
             read_s=self.get.server_s,
             poll_cpu_s=self.poll_cpu_s + self.save_cpu_s,
             step_cpu_s=self.step_cpu_s,

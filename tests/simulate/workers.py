@@ -52,10 +52,8 @@ class _Store:
         return found, world.claims(len(found))
 
     def save(self, job: Job) -> float:
-        """Write a record and give the lease back, which are two statements; when both are done."""
-        costs = self.world.setting.costs
-        saved_s = self.world.database.work(self.world.now_s, costs.save_s)
-        return self.world.database.work(saved_s, costs.release_s)
+        """Write a record, which gives the lease back; when that is done."""
+        return self.world.database.work(self.world.now_s, self.world.setting.costs.save_s)
 
 
 class _Process:

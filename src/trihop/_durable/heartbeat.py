@@ -56,6 +56,8 @@ def _after_fork() -> None:
     """What a child has a copy of is the parent's to renew."""
     global _changed, _thread
     _changed, _thread = threading.Condition(), None
+    for visit in _visits:
+        visit.in_the_child()
     _visits.clear()
 
 

@@ -94,6 +94,7 @@ class Visit:
         self.clock = clock
         self._store_payload = store_payload
         self._written_s = clock.monotonic()
+        self._held = True
         self._lock = threading.RLock()
         self.run: Run
         self.due_in_s: float | None = None
@@ -116,13 +117,22 @@ class Visit:
 
     def renew(self) -> None:
         """A sign of life; from another thread."""
+        if not self._lock.acquire(blocking=False):
+            return  # what is being written extends the lease, or gives it back
         try:
-            self.store.renew(self.claim, lease_s=self.lease_s)
+            if self._held:
+                self.store.renew(self.claim, lease_s=self.lease_s)
         except Fenced:
             self.fenced = True
             heartbeat.forget(self)
         except Exception as error:  # the next write will say so where somebody hears it
             self.run.warn_once("lease", f"its lease was not renewed ({type(error).__name__})")
+        finally:
+            self._lock.release()
+
+    def in_the_child(self) -> None:
+        """After a fork: a thread of the parent's may have held the lock, and is not here to let go of it."""
+        self._lock = threading.RLock()
 
     # ---- writing
 
@@ -151,6 +161,7 @@ class Visit:
             except StoreError as error:
                 error.record = run.record()
                 raise
+            self._held = not release
             self._written_s = self.clock.monotonic()
 
     def taken(self) -> OperationTaken:
@@ -332,7 +343,7 @@ class Visit:
 
     # ---- endings
 
-    def end(self, error: BaseException | None) -> None:
+    def end(self, error: BaseException | None, *, release: bool = False) -> None:
         """Write the ending, once; fenced like every write."""
         if self.saved.ended:
             self.save()
@@ -348,6 +359,7 @@ class Visit:
             next_check_at=None,
             reconcile=isinstance(error, (OutcomeAmbiguous, SubmitUncertain, SurfaceError)),
             due_in_s=math.inf,
+            release=release,
         )
         self.over = True
 
@@ -366,14 +378,18 @@ class Visit:
             self.run.warn_once("store", f"what became of it could not be written: {error}")
             return False
         finally:
-            if not self.fenced:
-                self._let_go()
+            self._let_go()
 
     def _let_go(self) -> None:
-        try:
-            self.store.release(self.claim)
-        except StoreError:
-            self.run.warn_once("lease", "its lease could not be given back, and has to run out")
+        """Give the lease back where the last write has not."""
+        with self._lock:
+            if self.fenced or not self._held:
+                return
+            self._held = False
+            try:
+                self.store.release(self.claim)
+            except StoreError:
+                self.run.warn_once("lease", "its lease could not be given back, and has to run out")
 
     def _close(self, exception: BaseException | None) -> bool:
         run, saved = self.run, self.saved
@@ -381,17 +397,18 @@ class Visit:
             return True
         if run.cancelled and (exception is None or not isinstance(exception, Exception)):
             what = "the job was cancelled by its caller"
-            self.end(run.error(JobCancelled, what, "Submit anew if it is still wanted.", error=None))
+            self.end(run.error(JobCancelled, what, "Submit anew if it is still wanted.", error=None), release=True)
             return True
         if exception is None:
             if saved.phase != READY or (run.ready is None and run.ending is None):
                 # The results are the next step's, and not lost on a block that never saw them.
                 self._leave_open(None)
                 return False
-            self.end(run.ending)  # a failure that the caller got over is still how the job ended
+            # A failure that the caller got over is still how the job ended.
+            self.end(run.ending, release=True)
             return True
         if _is_an_end(exception, saved):
-            self.end(exception)
+            self.end(exception, release=True)
             return True
         self._leave_open(exception)
         return False
