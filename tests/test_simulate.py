@@ -183,9 +183,9 @@ def test_what_breaks_first_is_what_there_is_least_of():
 
 
 def test_an_engine_carries_what_its_dispatcher_offers():
-    """Five hundred at each look, so that ten looks a second carry ten times as many polls."""
-    assert carries(UNITS, Scale(), ENGINE)["offers of one dispatcher"] == pytest.approx(500)
-    assert carries(UNITS, Scale(offers_every_s=0.1), ENGINE)["offers of one dispatcher"] == pytest.approx(5_000)
+    """Ten thousand at each look, so that ten looks a second carry ten times as many polls."""
+    assert carries(UNITS, Scale(), ENGINE)["offers of one dispatcher"] == pytest.approx(10_000)
+    assert carries(UNITS, Scale(offers_every_s=0.1), ENGINE)["offers of one dispatcher"] == pytest.approx(100_000)
     assert "connections" not in carries(UNITS, Scale(), ENGINE)
 
 

@@ -44,6 +44,8 @@ log = logging.getLogger("trihop")
 Finish = Callable[["Operation", Ready], None]
 
 _LOOK_EVERY_S = 1.0
+_OFFERED_AT_ONCE = 500
+"""So many records are in memory at a time, and in one statement."""
 _NOT_NOW_S = 60.0
 
 
@@ -197,22 +199,35 @@ class Worker:
             return found.due_in_s
         return self._take(found)
 
-    def offer(self, limit: int = 500) -> list[str]:
+    def offer(self, limit: int = 10_000) -> list[str]:
         """Keys of operations that are due, the longest due first; each is for a message that calls `step` with it.
 
-        They are not offered again before the store's lease has passed: by then the
-        message has come, or is taken to be lost. Whoever offers reports the metric
-        `trihop.operation.overdue`, too.
+        All that are due, unless these are more than `limit`. They are not offered again
+        before the store's lease has passed: by then the message has come, or is taken
+        to be lost. Whoever offers reports the metric `trihop.operation.overdue`, too.
 
         Args:
-            limit: How many at most.
+            limit: How many at most; the others are for the next call, or for another
+                dispatcher's. What is due may grow as fast as it is taken, and messages
+                for the keys are to be sent within the lease.
 
         Raises:
             StoreError: The store cannot be used.
         """
         self._observe()
-        offered = self.store.claim_due(holder=OFFERED, lease_s=self.store.lease_s, limit=limit)
-        return [claim.key for claim in offered]
+        keys: list[str] = []
+        while len(keys) < limit:
+            at_once = min(_OFFERED_AT_ONCE, limit - len(keys))
+            try:
+                offered = self.store.claim_due(holder=OFFERED, lease_s=self.store.lease_s, limit=at_once)
+            except StoreError:
+                if not keys:
+                    raise
+                break  # those there are have been set aside for their messages
+            keys += [claim.key for claim in offered]
+            if len(offered) < at_once:
+                break
+        return keys
 
     def _observe(self) -> None:
         if not self._observed:

@@ -1,5 +1,6 @@
 """Operations without a block that waits: resumed, woken, and gone on with a step at a time."""
 
+import itertools
 import logging
 import os
 import signal
@@ -23,7 +24,7 @@ from trihop import (
 )
 from trihop._clock import CorrectedClock
 from trihop.providers import generic
-from trihop.stores import OFFERED
+from trihop.stores import OFFERED, Claim
 
 
 @pytest.fixture
@@ -541,6 +542,63 @@ def test_what_was_offered_in_vain_is_offered_again(submit, worker, clock):
     offered = [worker.offer(), clock.advance(59), worker.offer(), clock.advance(2), worker.offer()]
 
     assert offered == [["nightly"], None, [], None, ["nightly"]]
+
+
+@pytest.fixture
+def many_due(shelf, clock):
+    """1,200 operations, due one after the other."""
+    keys = [f"nightly-{number:04}" for number in range(1_200)]
+    for key in keys:
+        record = {"version": 1, "name": "export", "job_id": None, "deadline_at": None}
+        shelf.release(shelf.begin(record, key=key, holder="one", lease_s=60))
+        clock.advance(1)
+    return keys
+
+
+def test_all_that_are_due_are_offered_the_longest_due_first(worker, many_due):
+    """However many that is."""
+    assert worker.offer() == many_due
+    assert worker.offer() == []
+
+
+def test_no_more_are_offered_than_asked_for(worker, many_due):
+    """The others are the next call's."""
+    assert [worker.offer(0), worker.offer(700), worker.offer(500), worker.offer(500)] == [
+        [],
+        many_due[:700],
+        many_due[700:],
+        [],
+    ]
+
+
+def test_an_offer_of_what_comes_due_as_fast_as_it_is_taken_has_an_end(worker, shelf, monkeypatch):
+    """A call has an end whatever the store has: ten thousand."""
+    due, asked = itertools.count(), []
+
+    def claim_due(*, holder, lease_s, limit):
+        asked.append(limit)
+        return [Claim(f"{next(due)}", 1, {}) for _ in range(limit)]
+
+    monkeypatch.setattr(shelf, "claim_due", claim_due)
+
+    assert len(worker.offer()) == 10_000
+    assert asked == [500] * 20
+
+
+def test_what_was_offered_before_the_store_failed_is_not_lost(worker, shelf, many_due, monkeypatch):
+    """It is set aside for its messages, which are to be sent; the next call says what is wrong with the store."""
+    real, calls = shelf.claim_due, itertools.count(1)
+
+    def claim_due(**given):
+        if next(calls) > 1:
+            raise StoreError("the connection was lost", then="See whether the server is up.")
+        return real(**given)
+
+    monkeypatch.setattr(shelf, "claim_due", claim_due)
+
+    assert worker.offer() == many_due[:500]
+    with pytest.raises(StoreError, match="the connection was lost"):
+        worker.offer()
 
 
 def test_an_offer_keeps_nobody_out(submit, nightly, worker, server, shelf, spans):

@@ -12,11 +12,11 @@ from simulate.units import Units
 from trihop import Fleet, Pacing
 from trihop._fleet.crew import _LOOKS_PER_S, _WOKEN_WITHIN_S
 from trihop._pacing import next_pause
-from trihop._worker import Worker
+from trihop._worker import _OFFERED_AT_ONCE, Worker
 
 FLEET, WORKER, ENGINE = "fleet", "worker", "engine"
 
-OFFERED_AT_ONCE: int = inspect.signature(Worker.offer).parameters["limit"].default
+OFFERED_AT_A_LOOK: int = inspect.signature(Worker.offer).parameters["limit"].default
 IN_FLIGHT: int = inspect.signature(Fleet).parameters["in_flight"].default
 
 _DRAWS = 20_000
@@ -105,7 +105,7 @@ def polls(units: Units) -> dict[str, Poll]:
             cpu_s=step_s,
         ),
         ENGINE: Poll(
-            database_s=units.statement_s / OFFERED_AT_ONCE
+            database_s=units.statement_s / _OFFERED_AT_ONCE
             + units.claim_s
             + get.server_s
             + one.server_s
@@ -198,7 +198,7 @@ def demand(units: Units, scale: Scale, way: str, pause_s: float) -> Demand:
     if way == FLEET:
         used["in_flight of a fleet"] = scale.jobs / processes / IN_FLIGHT
     if way == ENGINE:
-        used["offers of one dispatcher"] = polls_per_s / (OFFERED_AT_ONCE / scale.offers_every_s)
+        used["offers of one dispatcher"] = polls_per_s / (OFFERED_AT_A_LOOK / scale.offers_every_s)
     return Demand(
         polls_per_s=polls_per_s,
         database_cores=database_cores,
