@@ -50,9 +50,9 @@ class Filled:
             connection.exec_driver_sql(FILL.format(**values).replace("%", "%%" if self.kind == "postgresql" else "%"))
             connection.exec_driver_sql("VACUUM ANALYZE" if self.kind == "postgresql" else "ANALYZE")
 
-    def plan(self) -> str:
-        """How the database goes about the claim."""
-        statement = self.store._statements.claim_due.compile(dialect=self.engine.dialect)
+    def plan(self, name: str) -> str:
+        """How the database goes about one of the store's statements."""
+        statement = getattr(self.store._statements, name).compile(dialect=self.engine.dialect)
         values: dict[str, Any] = {**statement.params, "by": "one", "lease_us": 1, "most": 50, "newest": 1, "now": 1}
         given = values if statement.positiontup is None else tuple(values[name] for name in statement.positiontup)
         explain = "EXPLAIN" if self.kind == "postgresql" else "EXPLAIN QUERY PLAN"
@@ -78,11 +78,28 @@ def filled(
 
 def test_the_claim_reads_the_index(filled: Filled) -> None:
     """What is due is found by the index, and claimed by key; no table is read from end to end, and none sorted."""
-    plan = filled.plan()
+    plan = filled.plan("claim_due")
 
     assert "trihop_operations_claimable_at" in plan
     assert [line for line in plan.splitlines() if "Seq Scan" in line or "SCAN trihop" in line or "B-TREE" in line] == []
     assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("name", ["list", "list_open"])
+def test_a_list_reads_the_index(filled: Filled, name: str) -> None:
+    """The latest saved, of those that have ended and of those that have not; no table is read from end to end."""
+    plan = filled.plan(name)
+    reads = [line for line in plan.splitlines() if "trihop_operations" in line and "Sort Key" not in line]
+
+    assert reads
+    assert [line for line in reads if "trihop_operations_updated_at" not in line] == []
+
+
+@pytest.mark.parametrize("open_only", [False, True], ids=["all", "open"])
+def test_lists_per_second(filled: Filled, table: Any, open_only: bool) -> None:
+    """A hundred of a million."""
+    rate = per_second(lambda: len(filled.store.list(open_only=open_only)) // 100)
+    shown(table, filled, f"lists of {'open ones' if open_only else 'all'}", rate)
 
 
 @pytest.mark.parametrize("limit", [1, 50])

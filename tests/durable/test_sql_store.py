@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from durable.shelves import InFile
 from durable.store_suite import at_once, record
@@ -32,6 +33,9 @@ def shelf(tmp_path: Path) -> Iterator[InFile]:
     shelf = InFile(tmp_path)
     yield shelf
     shelf.close()
+
+
+LISTED = "trihop_operations_updated_at"
 
 
 @pytest.fixture
@@ -458,7 +462,7 @@ def test_tables_of_a_newer_release_are_refused(shelf: InFile) -> None:
     with pytest.raises(StoreError) as caught:
         shelf.open().list()
 
-    assert "has tables of version 999, and this release of trihop knows version 1. Upgrade trihop" in told(
+    assert "has tables of version 999, and this release of trihop knows version 2. Upgrade trihop" in told(
         caught, shelf
     )
 
@@ -483,7 +487,59 @@ def test_tables_of_an_older_release_are_taken_on(shelf: InFile, monkeypatch: pyt
     connection.close()
 
     assert taken == ["step"]
-    assert ([stored.record for stored in listed], columns, versions) == ([record()], [("nightly", 5)], [(2,)])
+    assert ([stored.record for stored in listed], columns, versions) == ([record()], [("nightly", 5)], [(3,)])
+
+
+def test_tables_of_the_first_release_are_given_the_index_of_lists(shelf: InFile) -> None:
+    """They had none, and are otherwise the same."""
+    old = shelf.open()
+    old.begin(record(), key="nightly", holder="one", lease_s=60)
+    old.close()
+    changed(shelf, f"DROP INDEX {LISTED}")
+    changed(shelf, "UPDATE trihop_store SET version = 1")
+    listed = [stored.key for stored in shelf.open().list()]
+    connection = direct(shelf)
+    indexes = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+    versions = connection.execute("SELECT version FROM trihop_store").fetchall()
+    connection.close()
+
+    assert (listed, (LISTED,) in indexes, versions) == (["nightly"], True, [(2,)])
+
+
+# ---- lists
+
+
+@pytest.mark.parametrize("which", ["list", "list_open"])
+def test_a_list_reads_as_many_rows_as_it_shows(shelf: InFile, which: str) -> None:
+    """The latest of those that have ended, and of those that have not, by an index and in its order."""
+    store = shelf.open()
+    store.list()
+    statement = getattr(store._statements, which).compile(dialect=sqlite.dialect())
+    given = [100 if name == "most" else statement.params[name] for name in statement.positiontup]
+    connection = direct(shelf)
+    plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
+    connection.close()
+    reads = [line for line in plan if "trihop_operations" in line]
+
+    assert reads == [f"SEARCH trihop_operations USING INDEX {LISTED} (ended=?)"] * (2 if which == "list" else 1)
+    if which == "list_open":  # the other one puts two of these into one
+        assert [line for line in plan if "B-TREE" in line] == []
+
+
+def test_a_list_of_all_is_of_both_kinds(shelf: InFile) -> None:
+    """As many as asked for, whether those have ended or not: the latest of either may be all that there is."""
+    store = shelf.open()
+    for number in range(12):
+        claim = store.begin(record(), key=f"{number:02}", holder="one", lease_s=60)
+        shelf.advance(1)
+        store.save(claim, record(), ended=number < 4 or number == 8, release=True)
+
+    assert [[stored.key for stored in store.list(limit=limit)] for limit in (3, 5, 99)] == [
+        ["11", "10", "09"],
+        ["11", "10", "09", "08", "07"],
+        [f"{number:02}" for number in range(11, -1, -1)],
+    ]
+    assert [stored.key for stored in store.list(open_only=True, limit=4)] == ["11", "10", "09", "07"]
 
 
 def test_a_step_that_fails_changes_nothing(shelf: InFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -564,7 +620,7 @@ def test_those_who_wait_are_written_though_one_is_interrupted(shelf: InFile) -> 
     assert polls == {f"{number}": number if saved else None for number, saved in enumerate(done)}
 
 
-def test_ended_operations_are_in_no_index(shelf: InFile) -> None:
+def test_ended_operations_are_in_no_index_of_the_schedulers(shelf: InFile) -> None:
     """However many there are, the scheduler's indexes are as large as what is open."""
     store = shelf.open()
     claim = store.begin(record(job_id="b41f", deadline_at=9e9), key="nightly", holder="one", lease_s=60)

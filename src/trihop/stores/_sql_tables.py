@@ -3,7 +3,7 @@
 A time is a whole number of microseconds since the epoch. `claimable_at` is what
 the scheduler reads: the later of due time and lease, None where nobody is to take
 the operation by himself. `job_id` and `deadline_at` are None once it has ended,
-so that each index holds open operations and no others, however many have ended.
+so that their indexes hold open operations and no others, however many have ended.
 """
 
 from __future__ import annotations
@@ -55,13 +55,23 @@ for _column in (_ROW.claimable_at, _ROW.job_id, _ROW.deadline_at):
     _index_of_open(_column)
 
 
+# For lists: all, or open ones alone. It costs a write little, as `claimable_at` keeps PostgreSQL from updating a row
+# without a word to the indexes anyway.
+_LISTED = sa.Index("trihop_operations_updated_at", _ROW.ended, _ROW.updated_at)
+
+
 def _tables(connection: sa.Connection) -> None:
     METADATA.create_all(connection)
     connection.execute(sa.insert(STORE).values(version=0))
 
 
-STEPS: tuple[Callable[[sa.Connection], None], ...] = (_tables,)
-"""What leads from each version of the tables to the next: the first makes them. A store of version n has had n."""
+def _listed(connection: sa.Connection) -> None:
+    connection.execute(sa.schema.CreateIndex(_LISTED, if_not_exists=True))
+
+
+STEPS: tuple[Callable[[sa.Connection], None], ...] = (_tables, _listed)
+"""What leads from each version of the tables to the next: the first makes them as they are now, so that the others
+have nothing left to do. A store of version n has had n."""
 
 Due = Literal["as it is", "never", "in"]
 Lease = Literal["as it is", "extended", "given back"]
@@ -123,8 +133,13 @@ class Statements:
         self.wake_job = self._wake(_ROW.job_id == _given("of_job"))
         stored = sa.select(OPERATIONS, self.now.label("read_at"))
         self.get = stored.where(_ROW.key == _given("of_key"))
-        self.list = stored.order_by(_ROW.updated_at.desc()).limit(_given("most"))
-        self.list_open = self.list.where(sa.not_(_ROW.ended))
+        # Each kind by its part of the index: what has both would be sorted as a whole.
+        self.list_open, list_ended = (
+            stored.where(_ROW.ended == ended).order_by(_ROW.updated_at.desc()).limit(_given("most"))
+            for ended in (sa.false(), sa.true())
+        )
+        latest = sa.union_all(*(sa.select(some.subquery()) for some in (self.list_open, list_ended))).subquery()
+        self.list = sa.select(latest).order_by(latest.c.updated_at.desc()).limit(_given("most"))
         self.forget = sa.delete(OPERATIONS).where(_ROW.key == _given("of_key"), self._free())
         self.overdue = (
             sa.select(_ROW.name, sa.func.count().label("operations"))
