@@ -33,6 +33,22 @@ def test_a_crowd_is_counted_by_state():
     assert str(crowd) == "4 of 20 over, 1 not well, 6 running, 5 started, 3 queued, 2 in other states"
 
 
+def test_what_was_left_is_neither_well_nor_badly_over():
+    """It is counted by itself, and what a record goes on with apart from what is merely left."""
+    crowd = Crowd()
+    told = [
+        *events("started", range(10)),
+        *events("finished", range(3), state="done"),
+        *events("ended", [3], state="failed"),
+        *events("ended", range(4, 8), left=True, resumable=True),
+        *events("ended", [8], left=True),
+    ]
+    for event in told:
+        crowd.take(event)
+
+    assert (crowd.over, str(crowd)) == (4, "4 of 10 over, 1 not well, 4 can be gone on with, 1 left, 1 started")
+
+
 @pytest.fixture
 def screen():
     paper = io.StringIO()
@@ -64,6 +80,34 @@ def test_of_many_failures_the_first_are_told_by_their_keys(screen):
 
     assert len(re.findall(r"export k\d+: ended after 0.0 s: the job failed", drawn())) == 10
     assert "30 of 30 over, 30 not well" in drawn()
+
+
+def test_of_what_was_left_none_is_told_by_its_key(screen):
+    """A crowd that is left is one line; a failure among it is told."""
+    board, drawn = screen
+    left = events("ended", range(1, 30), left=True, resumable=True)
+    for event in [*events("started", range(30)), *left, *events("ended", [0], message="the job failed")]:
+        board.show(event)
+
+    assert re.findall(r"export k\d+: .*", drawn()) == ["export k0: ended after 0.0 s: the job failed"]
+    assert "1 of 30 over, 1 not well, 29 can be gone on with" in drawn()
+    assert board._progress is None
+
+
+def test_few_that_are_left_are_told_by_their_keys(screen):
+    """And whether the key goes on with them."""
+    board, drawn = screen
+    for event in [
+        *events("started", range(2)),
+        *events("ended", [0], left=True, resumable=True),
+        *events("ended", [1], left=True, message="the fleet was left"),
+    ]:
+        board.show(event)
+
+    assert re.findall(r"export k\d+: .*", drawn()) == [
+        "export k0: left after 0.0 s; its key goes on with it",
+        "export k1: left after 0.0 s: the fleet was left",
+    ]
 
 
 def test_the_board_starts_afresh_when_all_are_over(screen):

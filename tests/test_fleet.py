@@ -465,6 +465,20 @@ def test_an_exception_in_the_block_leaves_the_jobs_as_they_are(fleet, server, cl
     assert "start them again under the same keys" in caplog.text
 
 
+@pytest.mark.parametrize("stored", [True, False], ids=["with a store", "without"])
+def test_what_a_fleet_leaves_is_told_as_left(fleet, server, clock, stored):
+    """It ended neither well nor badly; with a store its key goes on with it."""
+    api, events = Api(server, polls=1000, hint_s=10), []
+    store = MemoryStore(clock=clock) if stored else None
+    with pytest.raises(KeyboardInterrupt), fleet(store=store, on_event=events.append) as many:
+        for name in ("one", "two"):
+            many.start("export", api.job(name), key=name, deadline=600)
+        raise KeyboardInterrupt
+
+    ended = sorted((told.key, told.left, told.resumable) for told in events if told.kind == "ended")
+    assert ended == [("one", True, stored), ("two", True, stored)]
+
+
 def test_a_recorded_result_is_fetched_again_only_if_it_is_missing(fleet, server, clock, tmp_path):
     """A fleet that is run twice with one store asks for nothing the second time."""
     api = Api(server)

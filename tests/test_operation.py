@@ -855,6 +855,24 @@ def test_an_ending_is_told_with_its_message(clock, server):
     assert (events[-1].kind, events[-1].message) == ("ended", "the job failed, state 'failed': no such column")
 
 
+@pytest.mark.parametrize(("on_interrupt", "left"), [("leave", True), ("cancel", False)])
+def test_an_interrupt_is_told_as_left_unless_the_job_was_cancelled(clock, server, on_interrupt, left):
+    """What goes on at the server has ended neither well nor badly; without a record no key goes on with it."""
+    server.script(accepted(), 202)
+    events = []
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        operation(
+            "export", deadline=60, clock=clock, provider=CANCELLABLE, on_event=events.append, on_interrupt=on_interrupt
+        ) as op,
+    ):
+        op.submit("POST", f"{server.url}jobs")
+        raise KeyboardInterrupt
+
+    assert (events[-1].kind, events[-1].left, events[-1].resumable) == ("ended", left, False)
+
+
 def test_a_listener_that_fails_is_heard_no_more(clock, server, caplog):
     """Its fault is logged once, and the operation goes on."""
     server.script(accepted(), running(), done(result=1))

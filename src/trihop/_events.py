@@ -21,8 +21,8 @@ class Event:
 
     Args:
         kind: started, submitted, polled (same state as before: the heartbeat),
-            state_changed, waiting, downloading, finished (well), ended (not well).
-            A plain text, so that code which knows a later kind is no type error.
+            state_changed, waiting, downloading, finished (well), ended (not well, or
+            `left`). A plain text, so that code which knows a later kind is no type error.
         operation, operation_id, key: Which operation.
         hop: submit, poll or download; None outside of them.
         job_id, state: The server's part, as far as it is known.
@@ -32,6 +32,9 @@ class Event:
         progress: Percent done, where the API says it.
         bytes_done, bytes_total: Of a download; the total where it was announced.
         message: What the server, or the error, says.
+        left: Whether it ended neither well nor badly: the block was left, such as by
+            Ctrl-C, and the job, if it was submitted, may go on.
+        resumable: Whether it was left with a record, so that its key goes on with it.
     """
 
     kind: str
@@ -48,6 +51,8 @@ class Event:
     bytes_done: int = 0
     bytes_total: int | None = None
     message: str | None = None
+    left: bool = False
+    resumable: bool = False
 
 
 def show(event: Event, *, to: TextIO | None = None) -> None:

@@ -262,10 +262,12 @@ def test_a_job_that_is_only_polled_is_gone_on_with(nightly, server, shelf):
 def test_a_process_that_is_told_to_go_leaves_the_job_running(nightly, server, shelf, caplog):
     """SIGTERM, where the application makes SystemExit of it: the record is open, its lease is given back."""
     server.script(admitted())
-    with pytest.raises(SystemExit), nightly() as op:
+    events = []
+    with pytest.raises(SystemExit), nightly(on_event=events.append) as op:
         op.submit("POST", server.url + "jobs")
         raise SystemExit(143)
 
     assert "`trihop resume nightly` waits on, `trihop cancel nightly` stops it" in caplog.text
     stored = shelf.get("nightly")
     assert (stored.ended, stored.holder, stored.due_in_s) == (False, None, 0)
+    assert (events[-1].kind, events[-1].left, events[-1].resumable) == ("ended", True, True)

@@ -61,9 +61,9 @@ def test_each_visit_tells_its_end(nightly, server):
         events = []
         with nightly(on_event=events.append) as op:
             use(op)
-        told.append((events[0].kind, events[-1].kind))
+        told.append((events[0].kind, events[-1].kind, events[-1].resumable))
 
-    assert told == [("started", "ended"), ("started", "finished"), ("started", "finished")]
+    assert told == [("started", "ended", True), ("started", "finished", False), ("started", "finished", False)]
 
 
 def test_the_stored_deadline_counts(nightly, server, shelf, clock):

@@ -537,11 +537,17 @@ class Run:
         if isinstance(exception, (KeyboardInterrupt, SystemExit)):
             log.warning("operation %s: interrupted. %s", self.name, self.still_running())
         if exception is not None:
-            self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
+            left = not isinstance(exception, Exception)
+            self._tell_ending(exception, left=left, resumable=left and not visit.saved.ended)
         elif visit.saved.ended:
             self.tell("finished")
         elif not visit.step:
-            self.tell("ended", message="the block was left before the job was over; its key goes on with it")
+            message = "the block was left before the job was over; its key goes on with it"
+            self.tell("ended", message=message, left=True, resumable=True)
+
+    def _tell_ending(self, exception: BaseException, *, left: bool, resumable: bool = False) -> None:
+        message = redact_text(first_words(exception), known=self.secrets())
+        self.tell("ended", message=message, left=left, resumable=resumable)
 
     def cancel(self, call: Call, *, timeout: Timeout, at_least_s: float) -> Sent:
         """Send a cancel: a plain request, no hop of the triangle.
@@ -633,4 +639,5 @@ class Run:
         if exception is None:
             self.tell("finished")
         else:
-            self.tell("ended", message=redact_text(first_words(exception), known=self.secrets()))
+            over = self.cancelled or self.visit is not None
+            self._tell_ending(exception, left=not isinstance(exception, Exception) and not over)

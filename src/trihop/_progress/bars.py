@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from trihop._progress.crowd import Crowd
-from trihop._progress.lines import duration, printable, size
+from trihop._progress.lines import duration, line, printable, size
 
 if TYPE_CHECKING:
     from trihop._events import Event
@@ -124,7 +124,7 @@ class Board:
             self._open_ids.discard(event.operation_id)
         else:
             self._open_ids.add(event.operation_id)
-        if event.kind == "ended" and crowd.badly <= _MOST_ENDINGS:
+        if event.kind == "ended" and not event.left and crowd.badly <= _MOST_ENDINGS:
             self._tell_ending(event)
         if not self._open_ids:
             self._stop()
@@ -138,8 +138,7 @@ class Board:
 
     def _tell_ending(self, event: Event) -> None:
         name = event.operation if event.key is None else f"{event.operation} {event.key}"
-        told = f"{name}: ended after {duration(event.elapsed)}: {event.message}"
-        self._console.print(printable(told), markup=False, highlight=False)
+        self._console.print(printable(f"{name}: {line(event)}"), markup=False, highlight=False)
 
     @staticmethod
     def _row(progress: Progress, name: str, *, of_bytes: bool) -> TaskID:

@@ -18,6 +18,8 @@ class Crowd:
         self.seen = 0
         self.well = 0
         self.badly = 0
+        self.left = 0
+        self.resumable = 0
         self._now: dict[str, str] = {}
 
     @property
@@ -31,6 +33,10 @@ class Crowd:
             self.seen += 1
         if event.kind == "finished":
             self.well += 1
+        elif event.resumable:
+            self.resumable += 1
+        elif event.left:
+            self.left += 1
         elif event.kind == "ended":
             self.badly += 1
         else:
@@ -43,6 +49,10 @@ class Crowd:
         told = [f"{self.over} of {self.seen} over"]
         if self.badly:
             told.append(f"{self.badly} not well")
+        if self.resumable:
+            told.append(f"{self.resumable} can be gone on with")
+        if self.left:
+            told.append(f"{self.left} left")
         states = Counter(self._now.values()).most_common()
         told += [f"{count} {state}" for state, count in states[:_MOST_STATES]]
         others = sum(count for _, count in states[_MOST_STATES:])
