@@ -95,18 +95,20 @@ def test_of_what_was_left_none_is_told_by_its_key(screen):
 
 
 def test_few_that_are_left_are_told_by_their_keys(screen):
-    """And whether the key goes on with them."""
+    """And what comes of it: the key goes on with it, or it may have been submitted, or there is nothing of it."""
     board, drawn = screen
     for event in [
-        *events("started", range(2)),
+        *events("started", range(3)),
         *events("ended", [0], left=True, resumable=True),
-        *events("ended", [1], left=True, message="the fleet was left"),
+        *events("ended", [1], left=True, hop="poll"),
+        *events("ended", [2], left=True),
     ]:
         board.show(event)
 
     assert re.findall(r"export k\d+: .*", drawn()) == [
         "export k0: left after 0.0 s; its key goes on with it",
-        "export k1: left after 0.0 s: the fleet was left",
+        "export k1: left after 0.0 s; the job may still finish",
+        "export k2: left after 0.0 s",
     ]
 
 

@@ -33,10 +33,9 @@ def _told(event: Event) -> str | None:
             return f"downloaded {size(event.bytes_done)}{total}"
         case "finished":
             return f"finished after {duration(event.elapsed)}, {polls(event.polls)}"
-        case "ended" if event.resumable:
-            return f"left after {duration(event.elapsed)}; its key goes on with it"
         case "ended" if event.left:
-            return f"left after {duration(event.elapsed)}: {event.message}"
+            still = "" if event.hop is None else "; the job may still finish"
+            return f"left after {duration(event.elapsed)}{'; its key goes on with it' if event.resumable else still}"
         case "ended":
             return f"ended after {duration(event.elapsed)}: {event.message}"
         case _:
