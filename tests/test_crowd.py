@@ -94,6 +94,19 @@ def test_of_what_was_left_none_is_told_by_its_key(screen):
     assert board._progress is None
 
 
+def test_the_last_that_is_drawn_is_how_it_stands(screen):
+    """Also where all are left at once, a moment after the line was drawn, and none is over."""
+    board, drawn = screen
+    for event in [*events("started", range(12)), *events("polled", range(12), state="running")]:
+        board.show(event)
+    board._progress.refresh()
+    for event in events("ended", range(12), left=True, resumable=True):
+        board.show(event)
+
+    last = [line for line in re.split(r"[\r\n]+", drawn()) if line.strip()][-1]
+    assert last.rstrip().endswith("0 of 12 over, 12 can be gone on with")
+
+
 def test_few_that_are_left_are_told_by_their_keys(screen):
     """And what comes of it: the key goes on with it, or it may have been submitted, or there is nothing of it."""
     board, drawn = screen

@@ -131,6 +131,9 @@ class Board:
 
     def _stop(self) -> None:
         if self._progress is not None:
+            for column in self._progress.columns:
+                if isinstance(column, ProgressColumn):
+                    column.max_refresh = None  # what is drawn last is how it stands, not how it stood a moment ago
             self._progress.stop()
         self._progress = None
         self._crowds.clear()
