@@ -36,7 +36,7 @@ FILL = """
 INSERT INTO trihop_operations (key, name, job_id, record, version, ended, due_at, claimable_at, deadline_at,
     holder, lease_until, token, claims, expired, woken, updated_at)
 SELECT 'export-' || n, 'export', 'job-' || n, :record, 1, false, :now - n * :prime % :rows * 1000,
-    :now - n * :prime % :rows * 1000, :now + 86400000000 + n * 1000, NULL, NULL, n, 1, false, false, :now - n
+    :now - n * :prime % :rows * 1000, :now + 86400000000 + n * 1000, NULL, NULL, n, 1, false, false, :now + n
 FROM {numbers}
 """
 NUMBERS = {
