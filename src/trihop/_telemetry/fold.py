@@ -67,7 +67,7 @@ class Attempt(NamedTuple):
     """One of `_semconv.WAIT_REASONS`."""
 
 
-_NOBODYS: list[Attempt] = []
+_NO_STATUSES: Mapping[int, int] = {}
 
 
 class Fold:
@@ -83,18 +83,16 @@ class Fold:
     """
 
     __slots__ = (
-        "_early",
-        "_head",
-        "_late",
-        "_tail",
+        "_before",
+        "_in_a_row",
+        "_kept",
+        "_status",
         "attempts",
         "beside_bytes",
         "errors",
-        "keeps",
         "latest",
         "request_max_s",
         "request_s",
-        "statuses",
         "unknown_states",
         "wait_max_s",
         "wait_overrun_max_s",
@@ -103,7 +101,6 @@ class Fold:
     )
 
     def __init__(self, *, keeps: bool = True) -> None:
-        self.keeps = keeps
         self.attempts = 0
         self.errors = 0
         self.request_s = 0.0
@@ -112,15 +109,15 @@ class Fold:
         self.wait_max_s = 0.0
         self.wait_overrun_max_s = 0.0
         self.wait_refused_s: float | None = None
-        self.statuses: dict[int, int] = {}
-        self.unknown_states: list[str] = []
+        self.unknown_states: tuple[str, ...] = ()
         self.latest: Attempt | None = None
         self.beside_bytes = _BESIDE_BYTES
-        # Lists, as an empty deque is larger than most folds ever become.
-        self._head: list[Attempt] = [] if keeps else _NOBODYS
-        self._early: list[Attempt] = [] if keeps else _NOBODYS
-        self._late: list[Attempt] = [] if keeps else _NOBODYS
-        self._tail: list[Attempt] = [] if keeps else _NOBODYS
+        # Most folds see one status, again and again: what came before it is all that takes a dictionary.
+        self._before = _NO_STATUSES
+        self._status: int | None = None
+        self._in_a_row = 0
+        # The head, the changes behind it, and the tail but for the latest.
+        self._kept: list[Attempt] | None = [] if keeps else None
 
     def add(self, attempt: Attempt) -> Attempt:
         """Count one more exchange; the one before it is closed.
@@ -147,10 +144,9 @@ class Fold:
             self.request_max_s = duration_s
         if error_type is not None:
             self.errors += 1
-        if status_code in self.statuses:
-            self.statuses[status_code] += 1
-        elif status_code is not None and len(self.statuses) < _STATUSES:
-            self.statuses[status_code] = 1
+        if status_code != self._status:
+            self._before, self._status, self._in_a_row = self.statuses, status_code, 0
+        self._in_a_row += 1
         if mark is not None and state is not None and names.MARK_UNKNOWN_STATE in mark:
             self._unknown(state)
         if wait_s is not None:
@@ -218,6 +214,14 @@ class Fold:
         return attempts
 
     @property
+    def statuses(self) -> Mapping[int, int]:
+        """How often each status came; those that came first, where there were ever so many."""
+        status, before = self._status, self._before
+        if status is None or (status not in before and len(before) >= _STATUSES):
+            return before
+        return {**before, status: before.get(status, 0) + self._in_a_row}
+
+    @property
     def surely_fits(self) -> bool:
         """Whether the attempts are so few that nothing needs to be weighed or left out."""
         return self.attempts <= _SURELY_FIT
@@ -250,16 +254,12 @@ class Fold:
         fold = cls()
         for field in _PLAIN:
             setattr(fold, field, data.get(field, getattr(fold, field)))
-        fold.statuses = {int(code): count for code, count in data.get("statuses", {}).items()}
-        fold.unknown_states = list(data.get("unknown_states", ()))
-        attempts = [_from_json(attempt) for attempt in data.get("kept", ())]
-        if attempts:
-            fold.latest = attempts.pop()
-        fold._head = attempts[:_HEAD]
-        middle = attempts[_HEAD : max(_HEAD, len(attempts) - _TAIL + 1)]
-        fold._early = middle[:_CHANGES]
-        fold._late = middle[_CHANGES:][-_CHANGES:]
-        fold._tail.extend(attempts[_HEAD + len(middle) :])
+        fold._before = {int(code): count for code, count in data.get("statuses", {}).items()}
+        fold.unknown_states = tuple(data.get("unknown_states", ()))
+        fold._kept = kept = [_from_json(attempt) for attempt in data.get("kept", ())]
+        if kept:
+            fold.latest = kept.pop()
+        del kept[_HEAD + _CHANGES : -(_CHANGES + _TAIL - 1)]  # of a version that kept more
         return fold
 
     def _paused(self, seconds: float, whole_s: float) -> None:
@@ -269,25 +269,23 @@ class Fold:
 
     def _unknown(self, state: str) -> None:
         if state not in self.unknown_states and len(self.unknown_states) < _LISTED:
-            self.unknown_states.append(state)
+            self.unknown_states += (state,)
 
     def _close(self, attempt: Attempt) -> None:
-        if not self.keeps:
+        kept = self._kept
+        if kept is None:
             return
         if attempt.headers is not None:
             may_tell = attempt.error_type is not None or _hint_unreadable(attempt)
             headers = _few(attempt.headers) if may_tell else None
             attempt = Attempt._make((*attempt[:-3], headers, *attempt[-2:]))
-        if len(self._head) < _HEAD:
-            self._head.append(attempt)
+        kept.append(attempt)
+        if len(kept) < _HEAD + _TAIL:  # the latest attempt, still open, is the last of the tail
             return
-        self._tail.append(attempt)
-        if len(self._tail) < _TAIL:  # the latest attempt, still open, is the last of the tail
-            return
-        leaving = self._tail.pop(0)
-        if leaving.changed:
-            (self._early if len(self._early) < _CHANGES else self._late).append(leaving)
-            del self._late[:-_CHANGES]
+        if not kept[-_TAIL].changed:
+            del kept[-_TAIL]
+        elif len(kept) >= _HEAD + 2 * _CHANGES + _TAIL:
+            del kept[_HEAD + _CHANGES]
 
     def _remembered(self) -> list[Attempt]:
         latest = self.latest
@@ -295,7 +293,7 @@ class Fold:
             return []
         if latest.headers is not None:
             latest = latest._replace(headers=_few(latest.headers))
-        return [*self._head, *self._early, *self._late, *self._tail, latest]
+        return [*(self._kept or ()), latest]
 
     def _fit_by_far(self, attempts: Sequence[Attempt]) -> bool:
         """Whether nothing need be left out, by a bound that is quicker than weighing each: most spans are small."""
@@ -316,7 +314,7 @@ class Fold:
             by_count = sorted(self.statuses.items(), key=lambda item: (-item[1], item[0]))
             found[names.POLL_STATUSES] = tuple(f"{code}={count}" for code, count in by_count[:_LISTED])
         if self.unknown_states:
-            found[names.POLL_UNKNOWN_STATES] = tuple(self.unknown_states)
+            found[names.POLL_UNKNOWN_STATES] = self.unknown_states
         if self.wait_overrun_max_s > _OVERRUN_S:
             found[names.POLL_WAIT_OVERRUN_MAX] = float(self.wait_overrun_max_s)
         if self.wait_refused_s is not None:
