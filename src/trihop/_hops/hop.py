@@ -9,7 +9,7 @@ from trihop._errors import DeadlineExceeded
 from trihop._progress.lines import seconds_as
 from trihop._telemetry import semconv
 from trihop._telemetry.fold import Attempt, Fold, encoded_size
-from trihop._telemetry.tracing import CLIENT, INTERNAL, TraceSpan, quietly
+from trihop._telemetry.tracing import CLIENT, INTERNAL, Ids, quietly
 from trihop._telemetry.words import error_type_of, first_words
 from trihop._values import Call, Job
 from trihop._wire.flight import Flight
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from trihop._hops.run import Run
 
-_NO_ATTRIBUTES: dict[str, Any] = {}
 _TOLD_HEADERS = ("x-request-id", "retry-after", "content-type", "www-authenticate")
 _POLLS_WITH_TRACEPARENT = 8
 
@@ -60,8 +59,7 @@ class Hop:
 
     __slots__ = (
         *("run", "name", "job", "taker", "span", "fold", "started_ns", "late", "sends", "resends", "last_sent"),
-        *("attributes", "transferred_bytes", "transferred_s"),
-        *("_beside", "_description", "_last_call", "_own_sent", "_rested", "_span_name"),
+        *("transferred_bytes", "transferred_s", "_attributes", "_call", "_description", "_last_call", "_own_sent"),
     )
 
     def __init__(
@@ -69,7 +67,7 @@ class Hop:
         run: Run,
         name: str,
         call: Call | None,
-        after: TraceSpan | None,
+        after: Ids | None,
         *,
         at_ns: int | None = None,
         job: Job | None = None,
@@ -84,40 +82,35 @@ class Hop:
         self.late = False
         self.sends = 0
         self.last_sent: Sent | None = None
-        self._rested: tuple[int | None, dict[str, str]] | None = None
         self._own_sent: Sent | None = None  # a poll made during a download is not the download's
-        self.attributes: dict[str, Any] = {}
+        self._attributes: dict[str, Any] | None = None
         self.transferred_bytes = 0
         self.transferred_s = 0.0
+        self._call = call
         self._last_call: Call | None = None
         self.resends = 0
         self._description = ""
-        job = job if job is not None else run.job
-        start = {
-            **run.common,
-            semconv.HOP: name,
-            semconv.JOB_ID: None if job is None else run.shown(job.id),
-            **(run.asking(call.method, call.url) if call is not None else {}),
-        }
         at_ns = run.now_ns() if at_ns is None else at_ns
         at_ns = at_ns if begun is None else begun["started_ns"]
         kind = INTERNAL if name == "poll" or (call is None and taker is None) else CLIENT
-        self._span_name = (
-            call.method if name == "request" and call is not None else f"{name} {run.common[semconv.OPERATION_NAME]}"
-        )
         span_id = None if begun is None else begun["span_id"]
+        start = self._at_the_start()
         self.span = run.root.child(self._span_name, kind, start, at_ns=at_ns, after=after, span_id=span_id)
         keeps = self.span.recording or run.durable
         self.fold = Fold(keeps=keeps) if begun is None else Fold.from_json(begun["fold"])
-        self._beside = start if self.span.recording else _NO_ATTRIBUTES
         self.started_ns = at_ns
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is found out on the way, for the span."""
+        if self._attributes is None:
+            self._attributes = {}
+        return self._attributes
 
     def rest(self) -> None:
         """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
-        sent = self.last_sent
-        if sent is not None:
-            self._rested = (sent.status_code, self._told(sent)) if self.span.recording else None
-            self.last_sent = self._own_sent = None
+        self._tell_headers()
+        self.last_sent = self._own_sent = None
         self.span.rest()
         self.run.root.rest()
 
@@ -179,7 +172,7 @@ class Hop:
 
     def asked(self, method: str, url: str) -> None:
         """Tell what is asked, where that was not known when the hop began."""
-        self.attributes |= self.run.asking(method, url)
+        self.attributes.update(self.run.asking(method, url))
 
     def attempt(
         self,
@@ -257,13 +250,12 @@ class Hop:
         self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
 
     def _write(self) -> None:
+        self._tell_headers()
         fold = self.fold
-        if fold.latest is not None and fold.latest.headers is None:
-            told = self._told(self.last_sent) if self.last_sent is not None else (self._rested or (None, None))[1]
-            fold.latest = fold.latest._replace(headers=told)
         attributes = self._at_the_end()
         if not fold.surely_fits:
-            beside = {name: value for name, value in {**self._beside, **attributes}.items() if value is not None}
+            said = {**self._at_the_start(), **attributes}
+            beside = {name: value for name, value in said.items() if value is not None}
             texts = f"{self._span_name}{self._description}"
             fold.beside_bytes = _FRAME_BYTES + encoded_size(beside) + len(texts.encode("utf-8", "replace"))
         kept = fold.kept()
@@ -272,13 +264,34 @@ class Hop:
         self.span.set(attributes)
         self.span.attempts(kept)
 
+    def _tell_headers(self) -> None:
+        """Note those of the latest reply on its attempt, which may be the last."""
+        latest, sent = self.fold.latest, self.last_sent
+        if self.span.recording and latest is not None and latest.headers is None and sent is not None:
+            self.fold.latest = latest._replace(headers=self._told(sent) or None)
+
+    @property
+    def _span_name(self) -> str:
+        call = self._call
+        return call.method if self.name == "request" and call is not None else f"{self.name} {self.run.name[:64]}"
+
+    def _at_the_start(self) -> dict[str, Any]:
+        run, call = self.run, self._call
+        job = self.job if self.job is not None else run.job
+        return {
+            **run.common,
+            semconv.HOP: self.name,
+            semconv.JOB_ID: None if job is None else run.shown(job.id),
+            **(run.asking(call.method, call.url) if call is not None else {}),
+        }
+
     def _at_the_end(self) -> dict[str, Any]:
         job = self.job if self.job is not None else self.run.job
-        sent = self._own_sent if self._own_sent is not None else self.last_sent
+        last = self._own_sent or self.last_sent or self.fold.latest
         return {
-            **self.attributes,
+            **(self._attributes or {}),
             semconv.JOB_ID: None if job is None else self.run.shown(job.id),
             semconv.JOB_STATE: None if job is None or self.name != "poll" else self.run.shown(job.state),
-            semconv.HTTP_RESPONSE_STATUS_CODE: (self._rested or (None,))[0] if sent is None else sent.status_code,
+            semconv.HTTP_RESPONSE_STATUS_CODE: None if last is None else last.status_code,
             semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
         }

@@ -30,7 +30,7 @@ from trihop._telemetry import semconv
 from trihop._telemetry.attempt_log import attempt_log
 from trihop._telemetry.tracing import (
     CLIENT,
-    TraceSpan,
+    Ids,
     around,
     instruments,
     resume_operation,
@@ -75,8 +75,8 @@ class Run:
         *("name", "operation_id", "key", "provider", "courier", "clock", "deadline", "on_event", "propagate", "visit"),
         *("job", "status_code", "polls", "progress", "idempotency_key", "submitted_s", "submit_hint_s", "job_error"),
         *("ready", "ready_s", "hop", "poller", "last_hop", "ending", "cancelled", "durable", "last_request"),
-        *("last_span", "last_span_ns", "started_s", "common", "root", "reserved", "trace_url", "instruments"),
-        *("attempt_log", "jobs", "beside", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
+        *("last_span", "last_span_ns", "started_s", "root", "trace_url", "instruments", "attempt_log", "jobs"),
+        *("beside", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
     )
 
     def __init__(
@@ -125,7 +125,8 @@ class Run:
         self.durable = visit is not None
         """A later process may go on: what is half done is kept for it."""
         self.last_request: tuple[str, str] | None = None
-        self.last_span: TraceSpan | None = None
+        self.last_span: Ids | None = None
+        """Of the hop that ended last, to link the next one to."""
         self.last_span_ns = 0
         self.jobs = 0
         """How many were gathered; then none of them is the operation's."""
@@ -144,11 +145,6 @@ class Run:
             self.started_s -= (now_ns - visit.found.started_ns) / 1e9
             self._anchor_ns = visit.found.started_ns
         at = deadline.at()
-        self.common: dict[str, Any] = {
-            semconv.OPERATION_NAME: name[:64],
-            semconv.OPERATION_ID: self.operation_id,
-            semconv.PROVIDER: provider.name[:64],
-        }
         start = {
             **attributes,
             **self.common,
@@ -163,13 +159,27 @@ class Run:
         else:
             resumed = {**start, semconv.OPERATION_RESUMED: True, semconv.JOB_ID: self.shown(found.job_id)}
             self.root = resume_operation(name[:64], resumed, at_ns=self._anchor_ns, reserved=found.trace)
-        self.reserved = found.trace if found is not None and found.trace is not None else self.root.reserved()
-        """The ids of the root, for whoever ends it."""
         self.trace_url = link(trace_url if trace_url is not None else named(), self.root.trace_id)
         """Where its trace can be looked at."""
         self.instruments = instruments()
         self.attempt_log = attempt_log()
         self.measure(semconv.OPERATION_ACTIVE, 1)
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What each span of the operation says of it."""
+        return {
+            semconv.OPERATION_NAME: self.name[:64],
+            semconv.OPERATION_ID: self.operation_id,
+            semconv.PROVIDER: self.provider.name[:64],
+        }
+
+    @property
+    def reserved(self) -> Mapping[str, Any] | None:
+        """The ids of the root, for whoever ends it."""
+        visit = self.visit
+        found = None if visit is None or not visit.resumed else visit.found.trace
+        return found if found is not None else self.root.reserved()
 
     # ---- time
 
@@ -303,8 +313,9 @@ class Run:
         """Record one measurement under the operation's name."""
         if self.instruments is None:
             return
-        names = (semconv.OPERATION_NAME, semconv.PROVIDER) if provider else (semconv.OPERATION_NAME,)
-        own = {name: self.common[name] for name in names}
+        own = {semconv.OPERATION_NAME: self.name[:64]}
+        if provider:
+            own[semconv.PROVIDER] = self.provider.name[:64]
         self.instruments.record(name, value, {**own, **(attributes or {})}, self.root)
 
     def measure_exchanges(self, sent: Sent, error_type: str | None) -> None:
@@ -496,10 +507,9 @@ class Run:
             self.hop = None  # it is somebody else's to end
         if self.hop is not None:
             self.hop.end(at_ns)
-            self.hop.span.over()
             if self.beside:
                 self.beside = tuple(hop for hop in self.beside if hop is not self.hop)
-            self.last_span, self.last_span_ns = self.hop.span, self.hop.started_ns
+            self.last_span, self.last_span_ns = self.hop.span.ids, self.hop.started_ns
             self.hop = None
 
     # ---- segments of a durable operation

@@ -25,7 +25,7 @@ from trihop._origin import origin_of
 from trihop._progress.lines import seconds_as
 from trihop._redact import is_signed
 from trihop._telemetry import semconv
-from trihop._telemetry.tracing import CLIENT, Silence, TraceSpan, quietly
+from trihop._telemetry.tracing import CLIENT, Ids, Silence, quietly
 from trihop._values import Call, Job, Ready, Reply, as_call
 from trihop._wire.exchange import DeadlineCut
 from trihop._wire.prepare import without_user
@@ -375,14 +375,14 @@ class Watch:
             span.fail(found.failure, "")
         span.end(self._end_of(sent))
 
-    def _span_before(self, sent: Sent) -> TraceSpan | None:
+    def _span_before(self, sent: Sent) -> Ids | None:
         """The hop before the one that began with this; spans are made late, and not always in order."""
         return self.run.last_span if self.run.last_span_ns <= self._start_of(sent) else None
 
     def _told(self, hop: Hop) -> None:
         run = self.run
         if hop.started_ns >= run.last_span_ns:
-            run.last_span, run.last_span_ns = hop.span, hop.started_ns
+            run.last_span, run.last_span_ns = hop.span.ids, hop.started_ns
 
     def _start_of(self, sent: Sent) -> int:
         return self.run.at_ns(sent.started_s)

@@ -16,6 +16,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
+from trihop._forks import in_the_child
 from trihop._telemetry import semconv
 from trihop._telemetry.fold import Attempt, fields
 from trihop._telemetry.reserved import Reserved, tracer_for
@@ -28,6 +29,9 @@ except ImportError:  # pragma: no cover - every release from 1.15 on has them
     _SUPPRESS_HTTP = _SUPPRESS_ALL = "trihop-no-such-key"
 
 Attributes = Mapping[str, Any]
+Ids = trace.SpanContext
+"""What a span can be linked to by; it costs nothing to keep, as the span that is linked has it too."""
+
 T = TypeVar("T")
 
 log = logging.getLogger("trihop")
@@ -48,6 +52,16 @@ def quietly(do: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
             log.warning("tracing failed in %s (%s); the operation goes on without it", where, type(fault).__name__)
         return None
 
+
+_process = os.getpid()
+
+
+def _know_process() -> None:
+    global _process
+    _process = os.getpid()
+
+
+in_the_child(_know_process)
 
 _tracer_of: tuple[object, trace.Tracer] | None = None
 
@@ -70,23 +84,26 @@ class TraceSpan:
         kept: It belongs to a trace that another process began: what is below it keeps that one's decision.
     """
 
-    __slots__ = (
-        *("_headers", "_ids", "_inner", "_kept", "_missing", "_outside", "_pid", "_quiet"),
-        *("recording", "span", "trace_id"),
-    )
+    __slots__ = ("_headers", "_inner", "_kept", "_missing", "_outside", "_process", "_quiet", "recording", "span")
 
     def __init__(self, span: Span, *, missing: bool = False, kept: bool = False) -> None:
         self.span = span
         self._kept = kept
         self._missing = missing
-        self._pid = os.getpid()
+        self._process = _process
         self._headers: dict[str, str] | None = None
         self.recording = bool(quietly(span.is_recording))
-        self._ids = ids = quietly(span.get_span_context)
-        self.trace_id = format(ids.trace_id, "032x") if ids is not None and ids.is_valid else None
-        """32 hex digits, None without tracing."""
         self._inner: otel_context.Context | None = None
         self._quiet: otel_context.Context | None = None
+
+    @property
+    def _ids(self) -> Ids | None:
+        return quietly(self.span.get_span_context)
+
+    @property
+    def ids(self) -> Ids | None:
+        """What a span after this one is linked to; None where this one is not recorded."""
+        return self._ids if self.recording else None
 
     @property
     def _inside(self) -> otel_context.Context:
@@ -102,16 +119,16 @@ class TraceSpan:
         attributes: Attributes,
         *,
         at_ns: int,
-        after: TraceSpan | None = None,
+        after: Ids | None = None,
         span_id: str | None = None,
     ) -> TraceSpan:
         """Start a span below this one, linked to the one before it; under an id that was reserved for it, if any."""
         if self._missing:
             return self  # or it would become the root of a trace of its own
-        links = [Link(after._ids)] if after is not None and after.recording and after._ids is not None else None
+        links = None if after is None else [Link(after)]
         tracer = None
-        if self._kept and self._ids is not None:
-            reserved = Reserved(self._ids.trace_id, None if span_id is None else int(span_id, 16))
+        if self._kept and (ids := self._ids) is not None:
+            reserved = Reserved(ids.trace_id, None if span_id is None else int(span_id, 16))
             tracer = quietly(tracer_for, _tracer(), reserved)
         return _start(name, kind, attributes, at_ns=at_ns, context=self._inside, links=links, tracer=tracer)
 
@@ -121,15 +138,22 @@ class TraceSpan:
             return
         links = None if around is None or not around.is_valid else [Link(around)]
         tracer = None
-        if self._kept and self._ids is not None:
-            tracer = quietly(tracer_for, _tracer(), Reserved(self._ids.trace_id, None))
+        if self._kept and (ids := self._ids) is not None:
+            tracer = quietly(tracer_for, _tracer(), Reserved(ids.trace_id, None))
         span = _start(name, INTERNAL, attributes, at_ns=at_ns, context=self._inside, links=links, tracer=tracer)
         span.end(at_ns + 1)  # Jaeger 2 takes no length at all for a negative one, and warns of it
 
     @property
+    def trace_id(self) -> str | None:
+        """32 hex digits, None without tracing."""
+        ids = self._ids
+        return format(ids.trace_id, "032x") if ids is not None and ids.is_valid else None
+
+    @property
     def span_id(self) -> str | None:
         """16 hex digits, None without tracing."""
-        return format(self._ids.span_id, "016x") if self._ids is not None and self._ids.is_valid else None
+        ids = self._ids
+        return format(ids.span_id, "016x") if ids is not None and ids.is_valid else None
 
     def reserved(self) -> dict[str, Any] | None:
         """What another process needs to go on in this trace, and to end this span; None without tracing."""
@@ -169,7 +193,7 @@ class TraceSpan:
     @property
     def copied(self) -> bool:
         """Whether this is what a fork has of it: ended twice, a span would be there twice."""
-        return self._pid != os.getpid()
+        return self._process != _process
 
     def make_current(self) -> Any:
         """Make it the parent of what the caller's own code starts."""
@@ -193,12 +217,6 @@ class TraceSpan:
     def rest(self) -> None:
         """Let go of what is quickly made again."""
         self._inner = self._quiet = self._headers = None
-
-    def over(self) -> None:
-        """Let go of a span that has ended and was nobody's surroundings: what comes after it links to its ids."""
-        if self._ids is not None and not self._missing:
-            self.rest()
-            self.span = trace.NonRecordingSpan(self._ids)
 
     def sending(self) -> _Sending:
         """Keep instrumentations of the HTTP libraries silent for the block."""
