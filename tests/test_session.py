@@ -50,7 +50,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def prepare(self: Preparing, call: Call, *args: Any) -> Any:
             kept = original(self, call, *args)
             if kept is not None:
-                urls.append(kept.prepared.url)
+                urls.append(kept.full_url)
             return kept
 
         return prepare

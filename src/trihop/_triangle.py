@@ -308,14 +308,11 @@ class Operation(Block):
                 return found
         if job.ready is not None:
             return self._finished_at_once(job.ready, allow_partial)
-        try:
-            call = self.provider.status_call(job)
-            objection = run.courier.trusted.objection(call.url)
-        except LookupError as missing:
-            objection = str(missing.args[0])
+        poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
+        call = poller.call(job)
+        objection = run.courier.trusted.objection(call.url)
         if objection is not None:
             raise ValueError(f"operation {self.name!r}: cannot ask for the job's state: {objection}")
-        poller = Poller(run, surface=surface, pacing=pacing, budget=budget, timeout=timeout)
         if run.visit is not None:
             run.visit.go_on(poller)
         return poller, call

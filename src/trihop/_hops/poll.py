@@ -46,7 +46,7 @@ class Poller:
 
     __slots__ = (
         *("run", "surface", "pacing", "budget", "timeout", "asked", "consecutive_errors"),
-        *("_answered", "_good_pauses", "_last_call", "_last_status", "_next_check_s", "_seen", "_signed_in_again"),
+        *("_answered", "_asked_for", "_asking", "_good_pauses", "_next_check_s", "_seen", "_signed_in_again"),
     )
 
     def __init__(
@@ -70,9 +70,9 @@ class Poller:
         # Whoever knows a state has had an answer before.
         self._answered = run.job is not None and run.job.state is not None
         self._signed_in_again = False
-        self._last_status: int | None = None
-        self._seen: list[str] = []
-        self._last_call: tuple[Job, Call] | None = None
+        self._seen: tuple[str, ...] = ()
+        self._asked_for: Job | None = None
+        self._asking: Call | None = None
         self._next_check_s: float | None = None
 
     def as_json(self) -> dict[str, JSON]:
@@ -89,7 +89,7 @@ class Poller:
         self.asked = found.get("asked", 0)
         self.consecutive_errors = found.get("consecutive_errors", 0)
         self._good_pauses = found.get("good_pauses", 0)
-        self._seen = list(found.get("seen", ()))
+        self._seen = tuple(found.get("seen", ()))
         self._next_check_s = next_check_s
 
     def first(self, *, among: int = 1) -> Pause:
@@ -128,7 +128,7 @@ class Poller:
         run = self.run
         if run.job is None or run.provider.long_poll is not None or run.deadline.remaining() <= 0:
             return None
-        return hop.depart(self._call(run.job), timeout=self._listening())
+        return hop.depart(self.call(run.job), timeout=self._listening())
 
     def ask(self, hop: Hop, flight: Flight | None = None) -> Ending | Pause:
         """Ask once: the job's ending, or the pause until the next question.
@@ -144,7 +144,7 @@ class Poller:
         run = self.run
         job = run.job
         assert job is not None
-        call = self._call(job)
+        call = self._held(self.call(job), job)
         sent = hop.send(call, timeout=self._listening(), repeat=True, flight=flight)
         outcome = self._judge(sent)
         refused = None if sent.response is None else sent.response.request
@@ -159,15 +159,27 @@ class Poller:
             outcome = self._judge(sent)
         return self.take(hop, sent, outcome)
 
-    def _call(self, job: Job) -> Call:
+    def call(self, job: Job) -> Call:
+        """What asks for the job's state; the same one as long as it is equal, as others know it by that.
+
+        Raises:
+            ValueError: The job lacks what it takes to ask for it.
+        """
         run = self.run
-        if self._last_call is None or self._last_call[0] is not job:
+        if self._asking is None or self._asked_for is not job:
             try:
                 call = run.provider.status_call(job)
             except LookupError as missing:
                 raise ValueError(f"operation {run.name!r}: cannot ask for the job's state: {missing.args[0]}") from None
-            self._last_call = (job, call)
-        call = self._last_call[1]
+            self._asked_for = job
+            if self._asking != call:
+                self._asking = call
+        assert self._asking is not None
+        return self._asking
+
+    def _held(self, call: Call, job: Job) -> Call:
+        """The same call, where the server is to hold its answer for a while."""
+        run = self.run
         long_poll = run.provider.long_poll
         if long_poll is None:
             return call
@@ -353,7 +365,7 @@ class Poller:
         if run.job.state != state:
             run.job = replace(run.job, state=state)
         if state not in self._seen and len(self._seen) < 64:
-            self._seen.append(state)
+            self._seen += (state,)
 
     def _lost(self, reply: Reply | None, status: int) -> JobExpired:
         run = self.run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -189,7 +190,8 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
     run = hop.run
     answered_at, trusted = reply.url or call.url, run.courier.trusted
     # Whoever goes on with the job takes this for the API's own, credentials and all: never where a redirect merely led.
-    job = Job(submit_url=answered_at if answered_at in trusted else call.url, submit_method=call.method.upper())
+    submit_url = answered_at if answered_at in trusted else call.url
+    job = Job(submit_url=submit_url, submit_method=sys.intern(call.method.upper()))
     match outcome:
         case Rejected():
             run.idempotency_key = None  # what is mended and sent again is another job

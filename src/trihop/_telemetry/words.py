@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -46,7 +47,7 @@ def address(url: str) -> dict[str, Any]:
 def http_attributes(method: str, url: str, *, known: Iterable[str] = ()) -> dict[str, Any]:
     """What a span says of a request before it is answered; `known` are credentials that its URL may have."""
     shown = redact_url(url, known=known)
-    return {semconv.HTTP_REQUEST_METHOD: method.upper(), **address(url), semconv.URL_FULL: shown}
+    return {semconv.HTTP_REQUEST_METHOD: sys.intern(method.upper()), **address(url), semconv.URL_FULL: shown}
 
 
 def error_type_of(error: BaseException) -> str:

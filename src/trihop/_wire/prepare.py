@@ -85,11 +85,12 @@ class Outgoing(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """A request prepared once, and what it was made from."""
+    """A request prepared once, and what it was made from; requests to many URLs may share it."""
 
     call: Call
     made_from: tuple[Any, ...]
     prepared: requests.PreparedRequest
+    full_url: str | None
     settings: dict[str, Any]
     exact_url: str | None
     url: str
@@ -99,7 +100,7 @@ class _Kept:
     def copy(self, headers: Mapping[str, str] | None) -> requests.PreparedRequest:
         """One to send: adapters and hooks may change its headers."""
         clone = requests.PreparedRequest()
-        vars(clone).update(vars(self.prepared))
+        vars(clone).update(vars(self.prepared), url=self.full_url)
         clone.headers = fields = self.prepared.headers.copy()
         clone.hooks = {event: list(hooks) for event, hooks in self.prepared.hooks.items()}
         for name, value in (headers or {}).items():
@@ -297,7 +298,7 @@ class Preparing:
         if type(prepared.headers) is CaseInsensitiveDict:
             prepared.headers = _Fields(prepared.headers)
         exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
-        return _Kept(call, (), prepared, settings, exact_url, url, at_home, with_credentials)
+        return _Kept(call, (), prepared, prepared.url, settings, exact_url, url, at_home, with_credentials)
 
     def _after_the_model(self, call: Call, made_from: tuple[Any, ...] | None) -> _Kept | None:
         """A GET as the session would prepare it, from the request before it to this origin; None where that differs.
@@ -312,11 +313,11 @@ class Preparing:
             return None
         if origin_of(call.url) != origin_of(model.call.url) or not _is_as_prepared(call.url):
             return None
-        prepared = requests.PreparedRequest()
-        vars(prepared).update(vars(model.prepared), method="GET", url=call.url, body=None, _body_position=None)
         if model.call.method == "GET" and model.call.headers == call.headers:
-            settings = model.settings  # and its headers, which are copied before they are sent: many jobs share them
+            prepared, settings = model.prepared, model.settings
         else:
+            prepared = requests.PreparedRequest()
+            vars(prepared).update(vars(model.prepared), method="GET", body=None, _body_position=None)
             prepared.headers = _fields_of(session, call)
             authorization = model.prepared.headers.get("Authorization")
             # Of `auth` or of `.netrc`, which come last; what merely stood among the headers is merged as they are.
@@ -325,8 +326,9 @@ class Preparing:
             if authorization is not None and signed:
                 prepared.headers["Authorization"] = authorization
             settings = self._settings(call.url, self.options, self.options.get("cert"))
-        self.secrets.learn(prepared)
-        return _Kept(call, model.made_from, prepared, settings, None, call.url, model.at_home, True)
+        kept = _Kept(call, model.made_from, prepared, call.url, settings, None, call.url, model.at_home, True)
+        self.secrets.learn(kept.copy(None))
+        return kept
 
     def _settings(self, url: str, options: dict[str, Any], cert: Any) -> dict[str, Any]:
         """Proxies, verify and cert for a URL; the environment is read once an origin, as that costs half a send."""
