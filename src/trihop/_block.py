@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token, copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -44,7 +44,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Entered = TypeVar("Entered", bound="Block")
 
-_NO_ATTRIBUTES: Mapping[str, Any] = {}
 _CANCEL_WITHIN_S = 10.0
 _INTERRUPTED_WITHIN_S = 5.0
 
@@ -61,8 +60,31 @@ def _renew_lock() -> None:
 in_the_child(_renew_lock)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opening:
+    """What a block is opened with; once it is open, nobody needs to know."""
+
+    deadline: DeadlineSpec
+    on_event: Callable[[Event], None] | None
+    attributes: Mapping[str, Any]
+    origins: Sequence[str]
+    propagate: bool | None
+    store: Store | None
+    store_payload: bool
+    resuming: Resuming | None
+    trace_url: str | None
+
+
 class Block:
     """What is open while an operation is: its run, its deadline, its span; used as a `with` block, once."""
+
+    # Most operations never set these, and a process may have ten thousand.
+    _run_or_none: Run | None = None
+    _once: Mapping[str, Any] = {}
+    _step_failed: Exception | None = None
+    _ended = False
+    _outer: Block | None = None
+    _watch: Watch | None = None
 
     def __init__(
         self,
@@ -86,26 +108,21 @@ class Block:
         self.name = name
         self.key = key
         self.provider = provider
-        self._deadline_given = deadline
         self._session_given = session
-        self._on_event = on_event
-        self._attributes = dict(attributes) if attributes else _NO_ATTRIBUTES
-        self._origins = (*provider.origins, *origins)
-        self._propagate = propagate
         self._on_interrupt = on_interrupt
         self._clock = clock
-        self._store = store
-        self._store_payload = store_payload
-        self._resuming = resuming
-        self._trace_url = trace_url
-        self._run_or_none: Run | None = None
         self._session: requests.Session | None = None
-        self._once: dict[str, Any] = {}
-        self._step_failed: Exception | None = None
-        self._entered = False
-        self._ended = False
-        self._outer: Block | None = None
-        self._watch: Watch | None = None
+        self._opening: _Opening | None = _Opening(
+            deadline=deadline,
+            on_event=on_event,
+            attributes=dict(attributes or {}),
+            origins=(*provider.origins, *origins),
+            propagate=propagate,
+            store=store,
+            store_payload=store_payload,
+            resuming=resuming,
+            trace_url=trace_url,
+        )
 
     # ---- the block
 
@@ -123,26 +140,30 @@ class Block:
             courier: Sends its requests; else one of its own.
             apart: Whether it has a trace of its own, with a link to the caller's span.
         """
-        if self._entered:
+        given = self._opening
+        if given is None:
             raise RuntimeError(f"operation {self.name!r} was entered before; make a new one with operation(…)")
         now = utc(self._clock.time_ns())
-        duration_s = seconds_until(self._deadline_given, now=now, operation=self.name)
+        duration_s = seconds_until(given.deadline, now=now, operation=self.name)
         deadline = Deadline(self._clock.monotonic() + duration_s, duration_s, self._clock)
-        self._outer = outer
-        if outer is not None and outer._clock is self._clock:
-            deadline = deadline.no_later_than(outer._run.deadline)
+        if outer is not None:
+            self._outer = outer
+            if outer._clock is self._clock:
+                deadline = deadline.no_later_than(outer._run.deadline)
         self._take_key()
         visit = None
-        if self._store is not None:
+        if given.store is not None:
             try:
-                visit, deadline = visit_of(self, self._store, deadline, self._resuming)
+                visit, deadline = visit_of(
+                    self, given.store, deadline, given.resuming, store_payload=given.store_payload
+                )
             except BaseException:
                 self._give_key_back()
                 raise
-        self._entered = True
+        self._opening = None
         self._session = self._session_given if self._session_given is not None else requests.Session()
         if courier is None:
-            courier = Courier(self._session, Trusted(self._origins), self._clock, deadline.remaining)
+            courier = Courier(self._session, Trusted(given.origins), self._clock, deadline.remaining)
         self._run_or_none = Run(
             self.name,
             provider=self.provider,
@@ -150,12 +171,12 @@ class Block:
             deadline=deadline,
             clock=self._clock if visit is None else visit.clock,
             key=self.key,
-            on_event=self._on_event,
-            propagate=self._propagate,
-            attributes=self._attributes,
+            on_event=given.on_event,
+            propagate=given.propagate,
+            attributes=given.attributes,
             visit=visit,
             apart=apart,
-            trace_url=self._trace_url,
+            trace_url=given.trace_url,
         )
         if visit is not None:
             visit.open(self._run)
@@ -277,7 +298,7 @@ class Block:
     def _go_on_from(self, visit: Visit) -> None:
         """Know what an earlier visit knew."""
         run, saved = self._run, visit.saved
-        self._once = dict(saved.once)
+        self._once = saved.once
         if not visit.resumed:
             return
         run.job, run.polls, run.progress = visit.left.job(), saved.polls, saved.progress

@@ -586,7 +586,7 @@ class Operation(Block):
                 f"operation {self.name!r}: once({name!r}) returned {type(value).__name__}, which is not JSON-able; "
                 "return what a later run needs, such as an id or a status code"
             ) from None
-        self._once[name] = value
+        self._once = {**self._once, name: value}
         if run.visit is not None:
             run.visit.step_done(name, value)
         return value

@@ -39,7 +39,9 @@ class Resuming:
     step: bool = False
 
 
-def visit_of(operation: Block, store: Store, deadline: Deadline, resuming: Resuming | None) -> tuple[Visit, Deadline]:
+def visit_of(
+    operation: Block, store: Store, deadline: Deadline, resuming: Resuming | None, *, store_payload: bool
+) -> tuple[Visit, Deadline]:
     """The hold on an operation's record, made if need be, and the deadline that counts.
 
     Raises:
@@ -74,7 +76,7 @@ def visit_of(operation: Block, store: Store, deadline: Deadline, resuming: Resum
         blank = _beginning(operation, key, deadline, now_ns)
         saved = replace(blank, operation_id=saved.operation_id) if found.fresh else saved
     step = resuming is not None and resuming.step
-    visit = Visit(store, found, saved, clock=clock, store_payload=operation._store_payload, step=step)
+    visit = Visit(store, found, saved, clock=clock, store_payload=store_payload, step=step)
     if found.fresh:
         return visit, replace(deadline, clock=clock)
     keeps = not saved.ended and not (resuming is not None and resuming.deadline_given)

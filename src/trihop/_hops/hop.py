@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trihop._errors import DeadlineExceeded
@@ -60,6 +61,7 @@ class Hop:
     __slots__ = (
         *("run", "name", "job", "taker", "span", "fold", "started_ns", "late", "sends", "resends", "last_sent"),
         *("transferred_bytes", "transferred_s", "_attributes", "_call", "_description", "_last_call", "_own_sent"),
+        "_rested",
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class Hop:
         self.sends = 0
         self.last_sent: Sent | None = None
         self._own_sent: Sent | None = None  # a poll made during a download is not the download's
+        self._rested: tuple[str | None, ...] = ()
         self._attributes: dict[str, Any] | None = None
         self.transferred_bytes = 0
         self.transferred_s = 0.0
@@ -109,8 +112,9 @@ class Hop:
 
     def rest(self) -> None:
         """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
-        self._tell_headers()
-        self.last_sent = self._own_sent = None
+        if self.last_sent is not None:
+            self._rested = self._telling(self.last_sent) if self.span.recording else ()
+            self.last_sent = self._own_sent = None
         self.span.rest()
         self.run.root.rest()
 
@@ -198,7 +202,7 @@ class Hop:
                 run.shown(error_type),
                 verdict,
                 ",".join(marks) if marks else None,
-                headers=self._told(sent) if error_type is not None or marks else None,
+                headers=_by_name(self._telling(sent)) if error_type is not None or marks else None,
             )
         )
         if run.attempt_log is not None:
@@ -209,11 +213,12 @@ class Hop:
         if measured:
             run.measure_exchanges(sent, error_type)
 
-    def _told(self, sent: Sent) -> dict[str, str]:
+    def _telling(self, sent: Sent) -> tuple[str | None, ...]:
         """The headers that help to ask the server's people."""
         answer = sent.response if sent.response is not None else sent.reply
-        found = {} if answer is None else {name: answer.headers.get(name) for name in _TOLD_HEADERS}
-        return {name: self.run.shown(value, limit=256) or "" for name, value in found.items() if value}
+        if answer is None:
+            return ()
+        return tuple([self.run.shown(answer.headers.get(name), limit=256) for name in _TOLD_HEADERS])
 
     def raise_cut(self, sent: Sent) -> None:
         """Turn a deadline that struck inside an exchange into the error it is.
@@ -250,8 +255,10 @@ class Hop:
         self.span.end(max(self.run.now_ns() if at_ns is None else at_ns, self.started_ns))
 
     def _write(self) -> None:
-        self._tell_headers()
         fold = self.fold
+        if fold.latest is not None and fold.latest.headers is None:
+            telling = self._rested if self.last_sent is None else self._telling(self.last_sent)
+            fold.latest = fold.latest._replace(headers=_by_name(telling))
         attributes = self._at_the_end()
         if not fold.surely_fits:
             said = {**self._at_the_start(), **attributes}
@@ -264,16 +271,10 @@ class Hop:
         self.span.set(attributes)
         self.span.attempts(kept)
 
-    def _tell_headers(self) -> None:
-        """Note those of the latest reply on its attempt, which may be the last."""
-        latest, sent = self.fold.latest, self.last_sent
-        if self.span.recording and latest is not None and latest.headers is None and sent is not None:
-            self.fold.latest = latest._replace(headers=self._told(sent) or None)
-
     @property
     def _span_name(self) -> str:
         call = self._call
-        return call.method if self.name == "request" and call is not None else f"{self.name} {self.run.name[:64]}"
+        return call.method if self.name == "request" and call is not None else _name_of(self.name, self.run.name)
 
     def _at_the_start(self) -> dict[str, Any]:
         run, call = self.run, self._call
@@ -295,3 +296,13 @@ class Hop:
             semconv.HTTP_RESPONSE_STATUS_CODE: None if last is None else last.status_code,
             semconv.HTTP_REQUEST_RESEND_COUNT: self.resends or None,
         }
+
+
+@lru_cache(maxsize=64)
+def _name_of(hop: str, operation: str) -> str:
+    """Of its span; there are few, and a fleet has many spans."""
+    return f"{hop} {operation[:64]}"
+
+
+def _by_name(telling: tuple[str | None, ...]) -> dict[str, str]:
+    return {name: value for name, value in zip(_TOLD_HEADERS, telling, strict=False) if value}

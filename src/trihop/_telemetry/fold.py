@@ -169,7 +169,8 @@ class Fold:
 
     def wait_overrun(self, seconds: float) -> None:
         """Note by how much a pause outlasted its plan, as it does when the machine was suspended."""
-        self.wait_overrun_max_s = max(self.wait_overrun_max_s, seconds)
+        if seconds > max(_OVERRUN_S, self.wait_overrun_max_s):
+            self.wait_overrun_max_s = seconds
 
     def wait_refused(self, seconds: float) -> None:
         """Note a pause that was asked for and not begun, as it could not fit before the deadline."""

@@ -12,7 +12,7 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote, urlencode
@@ -107,6 +107,18 @@ class _Kept:
             fields[name] = value
         return clone
 
+    def like(self, other: _Kept | None) -> _Kept:
+        """The same, sharing what it can with one that came out alike: of many jobs' polls, only the URLs differ."""
+        if other is None or self._but_for_its_url() != other._but_for_its_url():
+            return self
+        return replace(other, call=self.call, full_url=self.full_url, exact_url=self.exact_url, url=self.url)
+
+    def _but_for_its_url(self) -> tuple[Any, ...]:
+        prepared = self.prepared
+        fields = getattr(prepared.headers, "_store", prepared.headers)
+        parts = (prepared.method, fields, prepared.body, prepared.hooks)
+        return (*parts, self.made_from, self.settings, self.at_home, self.with_credentials)
+
 
 class _Fields(CaseInsensitiveDict):  # type: ignore[type-arg]  # no generic before requests 2.33
     """Header fields that are copied as they are: requests' own mapping looks at each anew."""
@@ -165,6 +177,7 @@ class Preparing:
         self._straight = Straight()
         self._kept: _Kept | None = None
         self._model: _Kept | None = None
+        self._poll_before: _Kept | None = None
         self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def adopt(self, as_in_requests: AsInRequests) -> None:
@@ -216,7 +229,7 @@ class Preparing:
             if made_from is not None:
                 kept.made_from = kept.made_from or made_from
                 if repeat and isinstance(kept.prepared.body, (bytes, str, type(None))):
-                    self._kept = kept
+                    self._kept = self._poll_before = kept = kept.like(self._poll_before)
                 if _may_be_a_model(kept, arguments_of(call, body), options):
                     self._model = kept
         session = self.session if kept.with_credentials else _stranger(self.session)
