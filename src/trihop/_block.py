@@ -84,6 +84,7 @@ class Block:
     _step_failed: Exception | None = None
     _ended = False
     _outer: Block | None = None
+    _own_session: requests.Session | None = None
     _watch: Watch | None = None
 
     def __init__(
@@ -111,7 +112,6 @@ class Block:
         self._session_given = session
         self._on_interrupt = on_interrupt
         self._clock = clock
-        self._session: requests.Session | None = None
         self._opening: _Opening | None = _Opening(
             deadline=deadline,
             on_event=on_event,
@@ -161,9 +161,11 @@ class Block:
                 self._give_key_back()
                 raise
         self._opening = None
-        self._session = self._session_given if self._session_given is not None else requests.Session()
+        session = self._session_given
+        if session is None:
+            session = self._own_session = requests.Session()
         if courier is None:
-            courier = Courier(self._session, Trusted(given.origins), self._clock, deadline.remaining)
+            courier = Courier(session, Trusted(given.origins), self._clock, deadline.remaining)
         self._run_or_none = Run(
             self.name,
             provider=self.provider,
@@ -188,12 +190,12 @@ class Block:
         if self._watch is None:
             self._watch = Watch(self._run)
         self._cover_token = middleware.enter(self._watch, self._session_given)
-        self._span_token = self._run.root.make_current()
+        self._outside = self._run.root.make_current()
 
     def _step_out(self) -> None:
         """Undo `_step_in`, but for what is current."""
         assert self._watch is not None
-        self._run.root.leave(self._span_token)
+        self._run.root.leave(self._outside)
         middleware.leave(self._cover_token, self._watch)
 
     def _close(self, exception: BaseException | None) -> None:
@@ -256,8 +258,8 @@ class Block:
             _current.set(_still_open(_current.get()))
 
     def _let_go(self) -> None:
-        if self._session_given is None and self._session is not None:
-            self._session.close()
+        if self._own_session is not None:
+            self._own_session.close()
         self._give_key_back()
 
     @property
@@ -431,6 +433,6 @@ class Block:
 def _still_open(operation: Block | None) -> Block | None:
     """This one or the nearest around it that has not ended: generators end theirs out of turn."""
     while operation is not None and operation._ended:
-        operation._run.root.step_outside()
+        operation._run.root.step_outside(operation._outside)
         operation = operation._outer
     return operation

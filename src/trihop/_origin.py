@@ -44,9 +44,9 @@ def origin_of(url: str) -> Origin:
     return _parsed(url)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _parsed(url: str) -> Origin:
-    """Kept, as each request asks several times and a poll asks the same for hours."""
+    """Kept, as each request asks several times."""
     end = _AUTHORITY_ENDS.search(url, url.find("://") + len("://"))
     return _of_authority(url if end is None else url[: end.start()])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json as _json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from requests.structures import CaseInsensitiveDict
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 JSON = Any
 Credentials = Literal["origin", "always", "never"]
+
+
+@lru_cache(maxsize=256, typed=True)
+def one_text(text: str) -> str:
+    """The same text, as one object for all who say it: many jobs are in one state, and submitted to one URL."""
+    return text
 
 
 class Garbled(ValueError):

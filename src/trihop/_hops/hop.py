@@ -113,7 +113,7 @@ class Hop:
     def rest(self) -> None:
         """Let go of the latest exchange while there is a long pause, but for what the span's end may tell of it."""
         if self.last_sent is not None:
-            self._rested = self._telling(self.last_sent) if self.span.recording else ()
+            self._rested = _one(self._telling(self.last_sent)) if self.span.recording else ()
             self.last_sent = self._own_sent = None
         self.span.rest()
         self.run.root.rest()
@@ -302,6 +302,12 @@ class Hop:
 def _name_of(hop: str, operation: str) -> str:
     """Of its span; there are few, and a fleet has many spans."""
     return f"{hop} {operation[:64]}"
+
+
+@lru_cache(maxsize=64)
+def _one(telling: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """The same, as one object for all jobs that are told it."""
+    return telling
 
 
 def _by_name(telling: tuple[str | None, ...]) -> dict[str, str]:

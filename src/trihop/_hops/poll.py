@@ -28,7 +28,7 @@ from trihop._surface import PollSurface
 from trihop._telemetry import semconv
 from trihop._telemetry.words import label
 from trihop._template import join
-from trihop._values import JSON, Call, Job, Ready, Reply, Result
+from trihop._values import JSON, Call, Job, Ready, Reply, Result, one_text
 from trihop._verdicts import Ambiguous, Cancelled, Ending, Expired, Failed, Partial, Pending, Succeeded, Transient
 from trihop._wire.flight import Flight
 from trihop._wire.session import Sent, Timeout
@@ -46,7 +46,7 @@ class Poller:
 
     __slots__ = (
         *("run", "surface", "pacing", "budget", "timeout", "asked", "consecutive_errors"),
-        *("_answered", "_asked_for", "_asking", "_good_pauses", "_next_check_s", "_seen", "_signed_in_again"),
+        *("_answered", "_asked_for", "_asking", "_good_pauses", "_left", "_next_check_s", "_signed_in_again"),
     )
 
     def __init__(
@@ -70,7 +70,7 @@ class Poller:
         # Whoever knows a state has had an answer before.
         self._answered = run.job is not None and run.job.state is not None
         self._signed_in_again = False
-        self._seen: tuple[str, ...] = ()
+        self._left: tuple[str, ...] = ()  # states that the job was in before
         self._asked_for: Job | None = None
         self._asking: Call | None = None
         self._next_check_s: float | None = None
@@ -81,7 +81,7 @@ class Poller:
             "asked": self.asked,
             "consecutive_errors": self.consecutive_errors,
             "good_pauses": self._good_pauses,
-            "seen": list(self._seen),
+            "seen": list(self._left),
         }
 
     def go_on_from(self, found: Mapping[str, JSON], next_check_s: float | None) -> None:
@@ -89,7 +89,7 @@ class Poller:
         self.asked = found.get("asked", 0)
         self.consecutive_errors = found.get("consecutive_errors", 0)
         self._good_pauses = found.get("good_pauses", 0)
-        self._seen = tuple(found.get("seen", ()))
+        self._left = tuple(found.get("seen", ()))
         self._next_check_s = next_check_s
 
     def first(self, *, among: int = 1) -> Pause:
@@ -283,9 +283,9 @@ class Poller:
                 f"unknown state {word!r} counts as pending; if it is an ending, add it to the provider",
             )
         changed = job.state != verdict.state
-        if changed and verdict.state in self._seen:
+        if changed and verdict.state in self._left:
             marks = [*marks, semconv.MARK_STATE_REGRESSED]
-        if changed or verdict.status_url is not None or verdict.memo:
+        if verdict.status_url is not None or verdict.memo:
             base = sent.reply.url if sent.reply is not None and sent.reply.url else job.status_url or ""
             status_url = job.status_url if verdict.status_url is None else join(base, verdict.status_url)
             objection = None if verdict.status_url is None else run.courier.trusted.objection(status_url or "")
@@ -299,7 +299,6 @@ class Poller:
                 )
             run.job = replace(
                 job,
-                state=verdict.state,
                 status_url=status_url,
                 memo=job.memo if not verdict.memo else {**job.memo, **verdict.memo},
             )
@@ -360,12 +359,13 @@ class Poller:
             )
 
     def _move(self, state: str) -> None:
-        run = self.run
-        assert run.job is not None
-        if run.job.state != state:
-            run.job = replace(run.job, state=state)
-        if state not in self._seen and len(self._seen) < 64:
-            self._seen += (state,)
+        job = self.run.job
+        assert job is not None
+        if job.state == state:
+            return
+        if job.state is not None and job.state not in self._left and len(self._left) < 64:
+            self._left += (job.state,)
+        self.run.job = replace(job, state=one_text(state))
 
     def _lost(self, reply: Reply | None, status: int) -> JobExpired:
         run = self.run

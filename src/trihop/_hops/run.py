@@ -74,7 +74,7 @@ class Run:
     __slots__ = (
         *("name", "operation_id", "key", "provider", "courier", "clock", "deadline", "on_event", "propagate", "visit"),
         *("job", "status_code", "polls", "progress", "idempotency_key", "submitted_s", "submit_hint_s", "job_error"),
-        *("ready", "ready_s", "hop", "poller", "last_hop", "ending", "cancelled", "durable", "last_request"),
+        *("ready", "ready_s", "hop", "poller", "last_hop", "ending", "cancelled", "last_request"),
         *("last_span", "last_span_ns", "started_s", "root", "trace_url", "instruments", "attempt_log", "jobs"),
         *("beside", "_anchor_ns", "_around", "_segment_told", "_shown", "_told"),
     )
@@ -122,8 +122,6 @@ class Run:
         self.last_hop: str | None = None
         self.ending: TrihopError | None = None
         self.cancelled = False
-        self.durable = visit is not None
-        """A later process may go on: what is half done is kept for it."""
         self.last_request: tuple[str, str] | None = None
         self.last_span: Ids | None = None
         """Of the hop that ended last, to link the next one to."""
@@ -164,6 +162,11 @@ class Run:
         self.instruments = instruments()
         self.attempt_log = attempt_log()
         self.measure(semconv.OPERATION_ACTIVE, 1)
+
+    @property
+    def durable(self) -> bool:
+        """Whether a later process may go on: what is half done is kept for it."""
+        return self.visit is not None
 
     @property
     def common(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Generator, Mapping
 from dataclasses import replace
@@ -17,7 +16,7 @@ from trihop._hops.run import Run
 from trihop._pacing import Pause, RetryPolicy, backoff, read_hint
 from trihop._surface import SubmitSurface
 from trihop._template import join
-from trihop._values import JSON, Call, Job, Reply
+from trihop._values import JSON, Call, Job, Reply, one_text
 from trihop._verdicts import Accepted, Ending, Rejected, Transient
 from trihop._wire.prepare import AsInRequests
 from trihop._wire.session import Sent, Timeout
@@ -191,7 +190,7 @@ def _accepted(hop: Hop, call: Call, reply: Reply, outcome: object, hint_s: float
     answered_at, trusted = reply.url or call.url, run.courier.trusted
     # Whoever goes on with the job takes this for the API's own, credentials and all: never where a redirect merely led.
     submit_url = answered_at if answered_at in trusted else call.url
-    job = Job(submit_url=submit_url, submit_method=sys.intern(call.method.upper()))
+    job = Job(submit_url=one_text(submit_url), submit_method=one_text(call.method.upper()))
     match outcome:
         case Rejected():
             run.idempotency_key = None  # what is mended and sent again is another job

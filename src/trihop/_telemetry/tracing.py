@@ -10,7 +10,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
@@ -75,6 +75,13 @@ def _tracer() -> trace.Tracer:
     return _tracer_of[1]
 
 
+class Outside(NamedTuple):
+    """What was current before a span of ours was, and how to go back to it."""
+
+    context: otel_context.Context
+    token: Any
+
+
 class TraceSpan:
     """A span of ours: the root of an operation, or one of its hops.
 
@@ -84,7 +91,7 @@ class TraceSpan:
         kept: It belongs to a trace that another process began: what is below it keeps that one's decision.
     """
 
-    __slots__ = ("_headers", "_inner", "_kept", "_missing", "_outside", "_process", "_quiet", "recording", "span")
+    __slots__ = ("_headers", "_inner", "_kept", "_missing", "_process", "_quiet", "recording", "span")
 
     def __init__(self, span: Span, *, missing: bool = False, kept: bool = False) -> None:
         self.span = span
@@ -195,24 +202,23 @@ class TraceSpan:
         """Whether this is what a fork has of it: ended twice, a span would be there twice."""
         return self._process != _process
 
-    def make_current(self) -> Any:
+    def make_current(self) -> Outside:
         """Make it the parent of what the caller's own code starts."""
-        self._outside = otel_context.get_current()
-        return otel_context.attach(self._inside)
+        return Outside(otel_context.get_current(), otel_context.attach(self._inside))
 
     def carry(self) -> None:
         """The same, for good: in a context that is somebody's copy."""
         otel_context.attach(self._inside)
 
-    def leave(self, token: Any) -> None:
+    def leave(self, outside: Outside) -> None:
         """Undo `make_current`; a block left in another context than it was entered (a generator) undoes nothing."""
         if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
-            quietly(otel_context.detach, token)
+            quietly(otel_context.detach, outside.token)
 
-    def step_outside(self) -> None:
+    def step_outside(self, outside: Outside) -> None:
         """Where a span that has ended is still the current one, go back to what was current before it."""
         if otel_context.get_current() is self._inside or (self.recording and trace.get_current_span() is self.span):
-            otel_context.attach(self._outside)
+            otel_context.attach(outside.context)
 
     def rest(self) -> None:
         """Let go of what is quickly made again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,7 +19,7 @@ from trihop._errors import (
 from trihop._origin import origin_of
 from trihop._redact import redact_url
 from trihop._telemetry import semconv
-from trihop._values import JSON, Ready
+from trihop._values import JSON, Ready, one_text
 
 # TELEMETRY: how each ending reads as `trihop.operation.result`; the first that fits.
 _RESULTS: tuple[tuple[type[TrihopError], str], ...] = (
@@ -47,7 +46,7 @@ def address(url: str) -> dict[str, Any]:
 def http_attributes(method: str, url: str, *, known: Iterable[str] = ()) -> dict[str, Any]:
     """What a span says of a request before it is answered; `known` are credentials that its URL may have."""
     shown = redact_url(url, known=known)
-    return {semconv.HTTP_REQUEST_METHOD: sys.intern(method.upper()), **address(url), semconv.URL_FULL: shown}
+    return {semconv.HTTP_REQUEST_METHOD: one_text(method.upper()), **address(url), semconv.URL_FULL: shown}
 
 
 def error_type_of(error: BaseException) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote, urlencode
@@ -84,40 +84,45 @@ class Outgoing(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A request prepared once, and what it was made from; requests to many URLs may share it."""
+class _Way:
+    """A request prepared once, and what it was made from; whatever differs from it in its URL alone shares it."""
 
-    call: Call
     made_from: tuple[Any, ...]
     prepared: requests.PreparedRequest
-    full_url: str | None
     settings: dict[str, Any]
-    exact_url: str | None
-    url: str
     at_home: bool
     with_credentials: bool
 
+    def is_like(self, other: _Way) -> bool:
+        """Whether both came out alike."""
+        return self._parts() == other._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        prepared = self.prepared
+        fields = getattr(prepared.headers, "_store", prepared.headers)
+        sent = (prepared.method, fields, prepared.body, prepared.hooks)
+        return (*sent, self.made_from, self.settings, self.at_home, self.with_credentials)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A call that was prepared once, and the way it goes out."""
+
+    call: Call
+    way: _Way
+    full_url: str | None
+    exact_url: str | None
+    url: str
+
     def copy(self, headers: Mapping[str, str] | None) -> requests.PreparedRequest:
         """One to send: adapters and hooks may change its headers."""
-        clone = requests.PreparedRequest()
-        vars(clone).update(vars(self.prepared), url=self.full_url)
-        clone.headers = fields = self.prepared.headers.copy()
-        clone.hooks = {event: list(hooks) for event, hooks in self.prepared.hooks.items()}
+        prepared, clone = self.way.prepared, requests.PreparedRequest()
+        vars(clone).update(vars(prepared), url=self.full_url)
+        clone.headers = fields = prepared.headers.copy()
+        clone.hooks = {event: list(hooks) for event, hooks in prepared.hooks.items()}
         for name, value in (headers or {}).items():
             fields[name] = value
         return clone
-
-    def like(self, other: _Kept | None) -> _Kept:
-        """The same, sharing what it can with one that came out alike: of many jobs' polls, only the URLs differ."""
-        if other is None or self._but_for_its_url() != other._but_for_its_url():
-            return self
-        return replace(other, call=self.call, full_url=self.full_url, exact_url=self.exact_url, url=self.url)
-
-    def _but_for_its_url(self) -> tuple[Any, ...]:
-        prepared = self.prepared
-        fields = getattr(prepared.headers, "_store", prepared.headers)
-        parts = (prepared.method, fields, prepared.body, prepared.hooks)
-        return (*parts, self.made_from, self.settings, self.at_home, self.with_credentials)
 
 
 class _Fields(CaseInsensitiveDict):  # type: ignore[type-arg]  # no generic before requests 2.33
@@ -177,7 +182,7 @@ class Preparing:
         self._straight = Straight()
         self._kept: _Kept | None = None
         self._model: _Kept | None = None
-        self._poll_before: _Kept | None = None
+        self._way_before: _Way | None = None
         self._settled: tuple[tuple[Any, ...], dict[str, Any]] | None = None
 
     def adopt(self, as_in_requests: AsInRequests) -> None:
@@ -215,7 +220,7 @@ class Preparing:
         if headers is not None and is_signed(call.url):
             headers = None  # a signature may cover the headers
         kept = self._kept
-        if kept is None or not repeat or kept.call != call or kept.made_from != self._made_from(self.options):
+        if kept is None or not repeat or kept.call != call or kept.way.made_from != self._made_from(self.options):
             origin_of(call.url)  # what is not clearly one is never sent
             at_home = call.url in self.trusted
             with_credentials = call.credentials == "always" or (call.credentials == "origin" and at_home)
@@ -227,13 +232,16 @@ class Preparing:
             if kept is None:
                 kept = self._prepare(call, at_home, with_credentials, options, body)
             if made_from is not None:
-                kept.made_from = kept.made_from or made_from
-                if repeat and isinstance(kept.prepared.body, (bytes, str, type(None))):
-                    self._kept = self._poll_before = kept = kept.like(self._poll_before)
+                kept.way.made_from = kept.way.made_from or made_from
+                if repeat and isinstance(kept.way.prepared.body, (bytes, str, type(None))):
+                    if self._way_before is not None and self._way_before.is_like(kept.way):
+                        kept.way = self._way_before
+                    self._kept, self._way_before = kept, kept.way
                 if _may_be_a_model(kept, arguments_of(call, body), options):
                     self._model = kept
-        session = self.session if kept.with_credentials else _stranger(self.session)
-        prepared, settings = kept.copy(headers if kept.at_home else None), kept.settings
+        way = kept.way
+        session = self.session if way.with_credentials else _stranger(self.session)
+        prepared, settings = kept.copy(headers if way.at_home else None), way.settings
         return Outgoing(
             lambda timeout: self._straight.send(session, prepared, timeout=timeout, settings=settings),
             lambda exchange, timeout, at_s: depart(
@@ -251,7 +259,7 @@ class Preparing:
             return False
         if _overridden(self.session):
             return True  # an OAuth session refreshes as it sends; there is no telling beforehand
-        now = self._prepare(call, at_home, True, dict(self.options), None).prepared
+        now = self._prepare(call, at_home, True, dict(self.options), None).way.prepared
         return now.url != refused.url or any(refused.headers.get(name) != value for name, value in now.headers.items())
 
     def as_written(self, url: str) -> str:
@@ -311,7 +319,7 @@ class Preparing:
         if type(prepared.headers) is CaseInsensitiveDict:
             prepared.headers = _Fields(prepared.headers)
         exact_url, url = _exact(call, prepared), _as_asked(call, arguments)
-        return _Kept(call, (), prepared, prepared.url, settings, exact_url, url, at_home, with_credentials)
+        return _Kept(call, _Way((), prepared, settings, at_home, with_credentials), prepared.url, exact_url, url)
 
     def _after_the_model(self, call: Call, made_from: tuple[Any, ...] | None) -> _Kept | None:
         """A GET as the session would prepare it, from the request before it to this origin; None where that differs.
@@ -320,26 +328,26 @@ class Preparing:
         of taking a URL and the session apart is spared, and a look at `.netrc`.
         """
         model, session = self._model, self.session
-        if model is None or made_from is None or model.made_from != made_from or session.params:
+        if model is None or made_from is None or model.way.made_from != made_from or session.params:
             return None
         if call.method != "GET" or call.params or call.json is not None or call.data is not None:
             return None
         if origin_of(call.url) != origin_of(model.call.url) or not _is_as_prepared(call.url):
             return None
-        if model.call.method == "GET" and model.call.headers == call.headers:
-            prepared, settings = model.prepared, model.settings
-        else:
+        way = model.way
+        if model.call.method != "GET" or model.call.headers != call.headers:
             prepared = requests.PreparedRequest()
-            vars(prepared).update(vars(model.prepared), method="GET", body=None, _body_position=None)
+            vars(prepared).update(vars(way.prepared), method="GET", body=None, _body_position=None)
             prepared.headers = _fields_of(session, call)
-            authorization = model.prepared.headers.get("Authorization")
+            authorization = way.prepared.headers.get("Authorization")
             # Of `auth` or of `.netrc`, which come last; what merely stood among the headers is merged as they are.
             written = (session.headers or {}).get("Authorization")
             signed = self.options.get("auth") or session.auth or authorization != written
             if authorization is not None and signed:
                 prepared.headers["Authorization"] = authorization
             settings = self._settings(call.url, self.options, self.options.get("cert"))
-        kept = _Kept(call, model.made_from, prepared, call.url, settings, None, call.url, model.at_home, True)
+            way = _Way(way.made_from, prepared, settings, way.at_home, True)
+        kept = _Kept(call, way, call.url, None, call.url)
         self.secrets.learn(kept.copy(None))
         return kept
 
