@@ -20,6 +20,7 @@ from trihop import (
     MemoryStore,
     OperationTaken,
     Outcome,
+    Pacing,
     PollErrorsExhausted,
     Provider,
     ReadJob,
@@ -198,6 +199,63 @@ def test_each_job_has_a_trace_of_its_own_that_links_to_the_caller(fleet, server,
             "start export", "submit export", "poll export", "download export",
         ]  # fmt: skip
         assert [link.context.span_id for link in spans.children(root)[0].links] == [nightly.context.span_id]
+
+
+def test_the_hops_of_each_job_are_linked_one_to_the_next(fleet, server, spans):
+    """A poll follows its own submit, and a download its own poll, whichever jobs were served in between."""
+    api = Api(server, polls=3)
+    with fleet() as many:
+        for name in ("one", "two", "three"):
+            many.start("export", api.job(name), deadline=600)
+
+    roots = [span for span in spans.all if span.name == "export"]
+    assert len(roots) == 3
+    for root in roots:
+        submit, poll, download = spans.children(root)
+        assert submit.links == ()
+        assert [link.context for link in poll.links] == [submit.context]
+        assert [link.context for link in download.links] == [poll.context]
+
+
+def test_a_job_that_is_left_in_a_pause_tells_of_its_last_reply(fleet, server, spans):
+    """Between its polls a job keeps nothing of them but what its span needs."""
+    server.script(
+        Reply(202, {"id": "one"}), then_always=Reply(200, {"state": "running"}, headers={"Retry-After": "30"})
+    )
+    waiting = threading.Event()
+
+    def listen(event):
+        if event.kind == "waiting" and event.polls:
+            waiting.set()
+
+    quick = replace(JOBS, pacing=Pacing(first=0.01, cap=0.01))
+    with pytest.raises(KeyboardInterrupt), fleet(provider=quick, clock=SystemClock(), on_event=listen) as many:
+        many.start("export", Call("POST", f"{server.url}jobs"), deadline=600)
+        assert waiting.wait(10)
+        raise KeyboardInterrupt
+
+    poll = spans.named("poll export")
+    (event,) = poll.events
+    assert poll.attributes["http.response.status_code"] == 200
+    assert event.attributes["http.response.header.retry-after"] == ("30",)
+
+
+def test_polls_of_many_jobs_share_what_was_prepared(fleet, server):
+    """A submit in between does not change how they go out, and each asks for its own job."""
+    api, ways, names = Api(server, polls=4), [], iter(("two", "three"))
+
+    def start_another(event):
+        ways.extend(job._kept.way for job in many._crew.jobs.values() if job._kept is not None)
+        if event.kind in ("polled", "state_changed") and (name := next(names, None)) is not None:
+            many.start("export", api.job(name), key=name, deadline=600)
+
+    with fleet(workers=1, on_event=start_another) as many:
+        many.start("export", api.job("one"), key="one", deadline=600)
+        outcomes = by_key(many.outcomes())
+
+    assert len(set(map(id, ways))) == 1
+    assert api.asked == {"one": 4, "two": 4, "three": 4}
+    assert {key: outcome.download.text for key, outcome in outcomes.items()} == {n: n for n in ("one", "two", "three")}
 
 
 def test_without_a_span_around_there_is_none_to_link_to(fleet, server, spans):
