@@ -16,6 +16,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import requests
@@ -152,10 +153,14 @@ class Crew:
 
         Raises:
             RuntimeError: The fleet was left meanwhile.
+            OSError: The system has no file descriptors left.
         """
         with self._lock:
             if self._stopping:
                 raise RuntimeError("this fleet was left while a job was started; make a new one with Fleet(…)")
+            for post in self._posts.values():
+                if self._is_real:
+                    post.answers.open()  # where it fails, the caller is told
             self.jobs[job.key] = job
             self._plan(job, ASK, self._clock.monotonic())
 
@@ -216,6 +221,8 @@ class Crew:
             for post in self._posts.values():
                 for turn in post.answers.drop():
                     turn.taken.item.busy = False
+                if post.keeper is None:
+                    post.answers.close()
             left = list(self.jobs.values())
             self.jobs.clear()
             self._over.notify_all()  # other threads may wait for outcomes, or for room
@@ -241,9 +248,10 @@ class Crew:
             courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
             departed = job.depart(courier, held=held) if flight is None and self._is_real else None
             if departed is None:
-                if flight is None:
-                    self._hand_over(post)
-                step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight)
+                waits = partial(self._hand_over, post)
+                if flight is None or not flight.is_over:
+                    waits()
+                step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, waits=waits)
             with self._lock:  # once for both: threads that take turns at a lock do little else
                 left = self._took(turn, step, lane) if departed is None else self._departed(turn, departed, lane)
                 found = self._next(lane)
@@ -275,7 +283,9 @@ class Crew:
         """Wait for the answer to a poll; whether the job is to be left, as nobody waits for it any more."""
         self._busy -= 1
         if not self._stopping:
-            self._posts[lane].answers.expect(flight, turn, self._clock.monotonic())
+            post = self._posts[lane]
+            post.answers.expect(flight, turn, self._clock.monotonic())
+            self._look_at(post, post.answers.until_s)
             return False
         flight.drop()
         job = turn.taken.item
@@ -342,7 +352,12 @@ class Crew:
         post = self._posts[lane]
         if post.keeper is None:
             self._call(post)
-        elif due_s < post.kept_until_s:
+        else:
+            self._look_at(post, due_s)
+
+    def _look_at(self, post: Post, due_s: float) -> None:
+        """Wake the keeper where it rests beyond that time."""
+        if due_s < post.kept_until_s:
             post.kept_until_s = due_s
             post.answers.ring()
 

@@ -22,14 +22,22 @@ _NOT_NOW = 503  # RFC 9110 section 15.6.4
 _UNSAID_S = 1.0  # after a 429 that does not say for how long
 
 
+def _nobody() -> None:
+    """Has to know."""
+
+
 class Ears(Courier):
-    """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all."""
+    """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all.
+
+    It says so before it waits for an answer, as its thread may have others to see to.
+    """
 
     def __init__(
         self, session: requests.Session, trusted: Trusted, clock: Clock, remaining: Callable[[], float]
     ) -> None:
         super().__init__(session, trusted, clock, remaining)
         self.last: Sent | None = None
+        self.waits: Callable[[], None] = _nobody
         self.shown: dict[tuple[str, int], str] = {}
         """Texts of the server's as they may be written down; many jobs are told the same."""
 
@@ -37,6 +45,9 @@ class Ears(Courier):
         """As any courier."""
         self.last = super().send(call, **how)
         return self.last
+
+    def _about_to_wait(self) -> None:
+        self.waits()
 
     def heard(self, now_ns: int) -> tuple[float | None, Ration | None]:
         """What the last reply said of its origin: for how long to leave it alone, and how many requests it has left.

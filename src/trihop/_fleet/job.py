@@ -135,17 +135,26 @@ class FleetJob:
         poller, hop = self._poller, self.op._run.hop
         if poller is None or hop is None or self._ready is not None:
             return None
-        if self.cancelling or self._refused_s is not None or self._left_to_wait() > 0:
-            return None
-        self._send_by(courier)
-        self._woke(held)
         try:
-            return poller.depart(hop)
-        except Exception:  # the step comes upon it as well, and says so
+            if self.cancelling or self._refused_s is not None or self._left_to_wait() > 0:
+                return None
+            preparing = self._send_by(courier).preparing
+            self._woke(held)
+            flight = poller.depart(hop)
+        except BaseException:  # the step comes upon it as well, and says so
             return None
+        self._kept = preparing._kept
+        return flight
 
     def step(
-        self, courier: Ears | None, *, among: int, held: bool, look_s: float, flight: Flight | None = None
+        self,
+        courier: Ears | None,
+        *,
+        among: int,
+        held: bool,
+        look_s: float,
+        waits: Callable[[], None],
+        flight: Flight | None = None,
     ) -> Step:
         """Take the next step: one submit, one poll or the download.
 
@@ -154,11 +163,12 @@ class FleetJob:
             among: How many jobs there are at its origin.
             held: Whether the origin asked all of them to wait.
             look_s: After how many seconds of a longer pause to see in the store whether a webhook cut it short.
+            waits: To be called before a request is sent whose answer is waited for.
             flight: The poll that was sent by `depart`.
         """
         run = self.op._run
         ears = self._send_by(courier)
-        ears.last, preparing = None, ears.preparing
+        ears.last, ears.waits, preparing = None, waits, ears.preparing
         try:
             lane, in_s = self._next(among, held) if flight is None else self._ask(self._poller, flight)
         except Exception as error:

@@ -140,6 +140,8 @@ class Courier:
         Raises:
             ValueError, TypeError: The call cannot be prepared.
         """
+        if self.preparing.asks_the_caller:
+            return None
         outgoing = self._outgoing(call, None, headers, repeat=True)
         if outgoing.depart is None:
             return None
@@ -221,6 +223,7 @@ class Courier:
     ) -> requests.Response | None:
         for again in (False, True):
             if flight is None:
+                self._about_to_wait()
                 sent.ask(call, self.clock.monotonic())
                 outgoing = self._outgoing(call, body, headers, repeat=repeat)
                 sent.url = outgoing.url
@@ -266,6 +269,9 @@ class Courier:
                 return None
             sent.resends += 1
         return None
+
+    def _about_to_wait(self) -> None:
+        """Nobody has to know."""
 
     def _failed(self, sent: Sent, exchange: Exchange, error: Exception) -> BaseException | None:
         """Note why there is no answer; what to raise, if it is a URL or an option that requests itself refuses."""
