@@ -25,7 +25,6 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import EmptyPoolError, InvalidHeader, ProtocolError, ReadTimeoutError
 from urllib3.util import Retry
-from urllib3.util.url import _encode_target
 
 from trihop._wire.sockets import Exchange
 from trihop._wire.straight import Answer, Straight, taken_in, target_of
@@ -224,7 +223,7 @@ def depart(
         read_timeout_s=read_timeout_s,
     )
     pool.num_requests += 1
-    target = _encode_target(target_of(request))
+    target = target_of(request)
     try:
         try:
             conn.request("GET", target, headers=request.headers, preload_content=False, decode_content=False)
