@@ -390,10 +390,10 @@ def test_a_fleet_that_waits_does_nothing(session, landed, monkeypatch):
         ):
             for name in names:
                 fleet.start("export", submit(server, name), deadline=60)
-            threading.Event().wait(0.8)
+            threading.Event().wait(0.6)
             assert landed
             before_s = time.process_time()
-            threading.Event().wait(1.2)
+            threading.Event().wait(0.9)
             took_s = time.process_time() - before_s
             raise KeyboardInterrupt
         session.close()

@@ -10,10 +10,9 @@ from __future__ import annotations
 import errno
 import logging
 import math
-import re
 import socket
 import ssl
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from http.client import HTTPException
 from types import FunctionType
 from typing import Any
@@ -26,6 +25,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import EmptyPoolError, InvalidHeader, ProtocolError, ReadTimeoutError
 from urllib3.util import Retry
 
+from trihop._wire.extent import reading
 from trihop._wire.sockets import Exchange
 from trihop._wire.straight import Answer, Straight, taken_in, target_of
 
@@ -49,7 +49,7 @@ class Flight:
 
     __slots__ = (
         *("_arrived", "_conn", "_failed", "_given", "_heard_s", "_pool", "_read_timeout_s", "_reading", "_remaining"),
-        *("_send", "_whole", "asked_s", "exchange", "sock", "url"),
+        *("_over", "_send", "_whole", "asked_s", "exchange", "sock", "url"),
     )
 
     def __init__(
@@ -66,15 +66,16 @@ class Flight:
         """What was asked, as a job is known by it."""
         self._arrived = bytearray()
         self._given = 0
-        self._reading = _reading(self._arrived)
+        self._reading = reading(self._arrived)
         self._whole = False
+        self._over = False  # the server has nothing more to say
         self._failed: OSError | None = None
         self._remaining: Callable[[], float] = exchange.remaining
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more is to come: to land it is no wait."""
-        return self._whole or self._failed is not None
+        return self._whole or self._over or self._failed is not None
 
     def until_s(self, now_s: float) -> float:
         """Until when there is use in waiting for more of the answer, on the clock."""
@@ -84,14 +85,18 @@ class Flight:
     def hear(self, now_s: float) -> bool:
         """Take in what has arrived, without waiting for more; whether it can be landed.
 
-        It can when it is over, and when there is so much of it that somebody has to read it meanwhile.
+        It can when it is over, and when somebody has to read it meanwhile: it is long, or odd.
         """
         try:
             while not self.is_over and len(self._arrived) < _MOST_BYTES:
                 piece = self.sock.recv(_PIECE_BYTES)
                 self._heard_s = now_s
                 self._arrived += piece
-                self._whole = not piece or _is_done(self._reading)
+                self._over = not piece
+                is_odd = next(self._reading, None)
+                self._whole = is_odd is None
+                if is_odd:
+                    break
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError as error:
@@ -153,7 +158,7 @@ class Flight:
             return size
         if self._failed is not None:
             raise self._failed
-        return 0 if self._whole else self.sock.recv_into(buffer)
+        return 0 if self._over else self.sock.recv_into(buffer)
 
     def _left(self) -> float:
         """As `Exchange.remaining`: to take what has arrived is no wait."""
@@ -200,6 +205,7 @@ def depart(
 
     Raises:
         DeadlineCut: The deadline has passed.
+        ValueError, TypeError, HTTPException: It cannot be sent; its connection is closed.
     """
     read_timeout_s = timeout[1] if isinstance(timeout, tuple) else timeout
     if request.method != "GET" or request.body or not isinstance(read_timeout_s, (int, float, type(None))):
@@ -266,85 +272,3 @@ def _is_their_own() -> bool:
 
 def _defined_in(function: object, module: Any) -> bool:
     return type(function) is FunctionType and function.__globals__ is vars(module)
-
-
-# ---- how far an answer goes
-
-
-def is_whole(arrived: bytes | bytearray) -> bool:
-    """Whether an answer is all there, as far as its head says how long it is; where it does not, no.
-
-    >>> is_whole(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}"), is_whole(b"HTTP/1.1 200 OK\\r\\nConte")
-    (True, False)
-    """
-    return _is_done(_reading(arrived))
-
-
-_Reading = Generator[None, None, None]
-
-_STATUS = re.compile(rb"HTTP/1\.\d+[ \t]+(\d\d\d)\s")
-_LENGTHS = re.compile(rb"\ncontent-length[ \t]*:(.*)", re.IGNORECASE)
-_CODINGS = re.compile(rb"\ntransfer-encoding[ \t]*:(.*)", re.IGNORECASE)
-_SIZE = re.compile(rb"[ \t]*(\d{1,18})[ \t]*\r?")
-_INTERIM, _BODILESS = b"100", (b"1", b"204", b"304")
-
-
-def _is_done(reading: _Reading) -> bool:
-    return next(reading, reading) is reading
-
-
-def _reading(arrived: bytes | bytearray) -> _Reading:
-    """Read along, by the rules of http.client and urllib3: a step while more is to come, the end where the answer ends.
-
-    It ends as well where these would complain at once, or do something odd, so that they are asked.
-    """
-    status, end = _INTERIM, 0
-    while status == _INTERIM:  # http.client takes any other of these for the answer
-        begin = end
-        line = bytes(arrived[begin : (yield from _after(b"\n", arrived, begin))])
-        found = _STATUS.match(line)
-        if found is None:
-            return
-        status = found[1]
-        while (end := _end_of_head(arrived, begin)) < 0:
-            yield
-    head = bytes(arrived[begin:end])
-    if any(b"chunked" in coding.lower() for coding in _CODINGS.findall(head)):
-        yield from _chunks(arrived, end)
-    elif not status.startswith(_BODILESS):
-        sizes = _LENGTHS.findall(head)
-        size = _SIZE.fullmatch(sizes[0]) if len(sizes) == 1 else None
-        end += int(size[1]) if size is not None else 0
-        while len(arrived) < end or not sizes:
-            yield
-
-
-def _end_of_head(arrived: bytes | bytearray, begin: int) -> int:
-    ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := arrived.find(mark, begin)) >= 0]
-    return min(ends, default=-1)
-
-
-def _chunks(arrived: bytes | bytearray, at: int) -> _Reading:
-    """RFC 9112 section 7.1."""
-    while True:
-        end = yield from _after(b"\n", arrived, at)
-        try:
-            size = int(bytes(arrived[at:end]).partition(b";")[0], 16)
-        except ValueError:
-            return
-        if size < 0:
-            return
-        if size == 0:
-            break
-        at = end + size + 2
-        while len(arrived) < at:
-            yield
-    while bytes(arrived[at:end]) != b"\r\n":  # what follows the last one: trailers, and an empty line
-        at, end = end, (yield from _after(b"\n", arrived, end))
-
-
-def _after(mark: bytes, arrived: bytes | bytearray, begin: int) -> Generator[None, None, int]:
-    """Where the next `mark` ends."""
-    while (at := arrived.find(mark, begin)) < 0:
-        yield
-    return at + len(mark)
