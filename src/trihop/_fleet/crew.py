@@ -240,6 +240,7 @@ class Crew:
     def serve(self, lane: str) -> None:
         """Take steps until the end."""
         desks, post = Desks(self._session, self._clock), self._posts[lane]
+        waits = partial(self._hand_over, post)
         with self._lock:
             found = self._next(lane)
         while found is not None:
@@ -248,7 +249,6 @@ class Crew:
             courier = None if job.home is None else desks.of(job.home, tuple(job.op.provider.origins))
             departed = job.depart(courier, held=held) if flight is None and self._is_real else None
             if departed is None:
-                waits = partial(self._hand_over, post)
                 if flight is None or not flight.is_over:
                     waits()
                 step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, waits=waits)
