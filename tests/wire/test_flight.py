@@ -6,7 +6,8 @@ import logging
 import select
 import socket
 import struct
-from contextlib import nullcontext
+import threading
+from contextlib import nullcontext, suppress
 
 import pytest
 from hypothesis import given
@@ -187,6 +188,36 @@ def test_bytes_that_are_no_tls_are_an_error_of_it(session, tls, trusted):
             session.close()
     assert came[0] == came[1]
     assert came[0][0] == "tls"
+
+
+def test_a_record_of_tls_may_come_in_pieces(session, tls, trusted):
+    """What is there of it can be heard, and is no answer yet."""
+    slow = threading.Event()
+
+    def passes_on(peer):
+        upstream = socket.create_connection(("127.0.0.1", behind.port))
+        peer.server.hold(upstream)
+
+        def back():
+            with suppress(OSError):
+                while data := upstream.recv(65536):
+                    peer.drip(data, every=0.001) if slow.is_set() else peer.send(data)
+
+        thread = threading.Thread(target=back)
+        thread.start()
+        while data := peer.sock.recv(65536):
+            upstream.sendall(data)
+        upstream.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        upstream.close()
+
+    with Server(replies(OK, OK), tls=tls) as behind, Server(passes_on) as server:
+        server.url = f"https://localhost:{server.port}"
+        asking = Asking(session, server, trusted=trusted)
+        slow.set()
+        sent = asking.flown()
+        assert (sent.reply.json(), sent.resends) == ({}, 0)
+        session.close()
 
 
 def test_a_large_answer_is_read_by_who_lands_it(session):
