@@ -339,6 +339,27 @@ def test_a_large_answer_that_is_slow_keeps_nobody_waiting(session, landed):
     assert late == [False]
 
 
+def test_a_listener_that_is_slow_keeps_nobody_waiting_for_long(session, landed, monkeypatch):
+    """Whoever keeps the time is relieved when its step lasts."""
+    monkeypatch.setattr("trihop._fleet.crew._LOOK_EVERY_S", 0.1)
+    over, late = threading.Event(), []
+
+    def listens(event):
+        if event.key == "slow" and event.polls == 6 and not late:
+            late.append(not over.wait(10))
+
+    api = Api(slow=[sized(RUNNING)] * 9, quick=[sized(RUNNING)] * 40)
+    with Server(api) as server:
+        with Fleet(session=session, provider=QUICK, workers=4, on_event=listens) as fleet:
+            for name in ("slow", "quick"):
+                fleet.start("export", submit(server, name), key=name, deadline=60)
+            for outcome in fleet.outcomes():
+                assert outcome.error is None
+                over.set()
+        session.close()
+    assert late == [False]
+
+
 def test_a_deadline_that_strikes_in_flight_strikes_on_time(session, landed):
     """For each job its own, before the answer and in its body."""
 

@@ -94,6 +94,8 @@ class Post:
         self.keeper: threading.Thread | None = None
         self.kept_until_s = -math.inf
         """When the keeper looks again by itself, while it rests."""
+        self.step_since_s = math.inf
+        """Since when the keeper has been at a step."""
 
 
 class Crew:
@@ -332,6 +334,8 @@ class Crew:
                 self._sweep(now_s)
             if post.keeper is None and self._is_real:
                 post.keeper = here
+            if post.keeper is here:
+                post.step_since_s = now_s
             answered = post.answers.next(now_s) if post.keeper is here else None
             if answered is not None:
                 self._busy += 1
@@ -376,7 +380,7 @@ class Crew:
         if post.keeper is threading.current_thread():
             # In slices: a machine that was suspended wakes on time, and those without hope are found.
             until_s = min(self._schedule.next_s(lane), post.answers.until_s, now_s + _LOOK_EVERY_S)
-            post.kept_until_s = until_s
+            post.kept_until_s, post.step_since_s = until_s, math.inf
             self._lock.release()
             try:
                 post.answers.rest(until_s - now_s)
@@ -387,7 +391,10 @@ class Crew:
         post.resting += 1
         try:
             if self._is_real:
-                post.idle.wait()
+                post.idle.wait(_LOOK_EVERY_S)
+                # What is called while an answer is judged may wait for somebody: a listener, a store.
+                if self._clock.monotonic() - post.step_since_s > _LOOK_EVERY_S:
+                    post.keeper = None
             else:
                 self._pass_time(post.idle, now_s)
         finally:
