@@ -14,6 +14,7 @@ from trihop import (
     OperationTaken,
     OutcomeAmbiguous,
     PollBudgetExhausted,
+    ReadState,
     Reply,
     SubmitRejected,
     SubmitUncertain,
@@ -116,6 +117,15 @@ def test_a_done_operation_asks_nothing(run, server, tmp_path):
     again = run(to=tmp_path / "out.csv")
 
     assert (len(server.calls), again.path, again.content) == (asked, first.path, b"a,b\n")
+
+
+def test_a_done_operations_data_is_asked_for_again(run, server):
+    """What came in the body of a poll is not stored, and is nowhere else to be had."""
+    provider = replace(JOBS, poll=ReadState("state", succeeded={"done"}, data="rows"))
+    server.script(admitted(), then_always=state("done", rows=[1, 2]))
+    assert run(provider=provider).json() == [1, 2]
+    assert run(provider=provider).json() == [1, 2]
+    assert len(submits(server)) == 1
 
 
 @pytest.mark.parametrize("harm", ["missing", "changed"])

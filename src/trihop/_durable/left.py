@@ -72,7 +72,8 @@ class Left:
         found = self.saved.ready
         if found is None or not needs_asking(found):
             return False
-        stale = [Result(one["at"], name=one["name"]).at for one in found["results"] if one.get("again")]
+        links = [one for one in found["results"] if one.get("again") and not one.get("at_hand")]
+        stale = [Result(one["at"], name=one["name"]).at for one in links]
         return any(result.at in stale for result in ready.results)
 
     def intact(self, path: Path) -> Download | None:

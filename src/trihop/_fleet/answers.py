@@ -29,9 +29,12 @@ class Answers(Generic[Turn]):
 
     def expect(self, flight: Flight, turn: Turn, now_s: float) -> None:
         """Wait for the answer of a flight, on behalf of whoever took that turn."""
+        if flight.is_over:  # it was not sent
+            self._here.append((turn, flight))
+            return
+        self.open().register(flight.sock, selectors.EVENT_READ, flight)
         self._under_way[flight] = turn
         self._until_s = min(self._until_s, flight.until_s(now_s))
-        self._open().register(flight.sock, selectors.EVENT_READ, flight)
 
     def next(self, now_s: float) -> tuple[Turn, Flight] | None:
         """A flight that can be landed without a wait, as far as that can be told."""
@@ -42,11 +45,11 @@ class Answers(Generic[Turn]):
     @property
     def until_s(self) -> float:
         """When to look again at the latest, though nothing is heard; `inf` where nothing is under way."""
-        return self._until_s
+        return -math.inf if self._here else self._until_s if self._under_way else math.inf
 
     def rest(self, seconds: float) -> None:
         """Wait until a flight has something to tell, or the bell rings, or so long; by one thread, without the lock."""
-        for key, _ in self._open().select(max(0.0, seconds)):
+        for key, _ in self.open().select(max(0.0, seconds)):
             if key.data is None:
                 self._hush()
 
@@ -66,6 +69,25 @@ class Answers(Generic[Turn]):
         self._here.clear()
         return turns
 
+    def open(self) -> selectors.BaseSelector:
+        """Borrow from the system what a rest takes.
+
+        Raises:
+            OSError: It has none to lend.
+        """
+        if self._selector is None:
+            selector = selectors.DefaultSelector()
+            try:
+                self._bell = socket.socketpair()
+            except OSError:
+                selector.close()
+                raise
+            for end in self._bell:
+                end.setblocking(False)
+            selector.register(self._bell[0], selectors.EVENT_READ)
+            self._selector = selector
+        return self._selector
+
     def close(self) -> None:
         """Free what the system lent."""
         if self._selector is not None and self._bell is not None:
@@ -76,17 +98,8 @@ class Answers(Generic[Turn]):
 
     # ---- inside
 
-    def _open(self) -> selectors.BaseSelector:
-        if self._selector is None:
-            self._selector = selectors.DefaultSelector()
-            self._bell = socket.socketpair()
-            for end in self._bell:
-                end.setblocking(False)
-            self._selector.register(self._bell[0], selectors.EVENT_READ)
-        return self._selector
-
     def _listen(self, now_s: float) -> None:
-        for key, _ in self._open().select(0):
+        for key, _ in self.open().select(0):
             flight = key.data
             if flight is None:
                 self._hush()
@@ -109,5 +122,6 @@ class Answers(Generic[Turn]):
         self._here.append((self._under_way.pop(flight), flight))
 
     def _forget(self, flight: Flight) -> None:
-        with suppress(KeyError, ValueError):
-            self._open().unregister(flight.sock)
+        if self._selector is not None:  # whoever rests may have closed it
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(flight.sock)

@@ -24,14 +24,13 @@ import requests
 from trihop._clock import Clock, SystemClock
 from trihop._fleet.ears import Ears
 from trihop._fleet.job import FleetJob, FleetStopped, Outcome, Step
-from trihop._fleet.post import Post
+from trihop._fleet.post import LOOK_EVERY_S, Post
 from trihop._origin import Origin, Trusted
 from trihop._schedule import ASK, DOWNLOAD, Schedule, Taken
 from trihop._wire.flight import Flight
 
 log = logging.getLogger("trihop")
 
-_LOOK_EVERY_S = 1.0
 _STOP_WITHIN_S = 1.0
 _WOKEN_WITHIN_S = 5.0
 _LOOKS_PER_S = 100
@@ -139,10 +138,14 @@ class Crew:
 
         Raises:
             RuntimeError: The fleet was left meanwhile.
+            OSError: The system has no file descriptors left.
         """
         with self._lock:
             if self._stopping:
                 raise RuntimeError("this fleet was left while a job was started; make a new one with Fleet(…)")
+            if self._is_real:
+                for post in self._posts.values():
+                    post.answers.open()  # here, where the caller is told if it fails
             self.jobs[job.key] = job
             self._plan(job, ASK, self._clock.monotonic())
 
@@ -202,6 +205,7 @@ class Crew:
             for post in self._posts.values():
                 for turn in post.answers.drop():
                     turn.taken.item.busy = False
+                post.leave()
             left = list(self.jobs.values())
             self.jobs.clear()
             self._over.notify_all()  # other threads may wait for outcomes, or for room
@@ -241,7 +245,7 @@ class Crew:
             if departed is not None:
                 return departed
         hand_over = partial(self._hand_over, lane)
-        if flight is None or flight.is_long or self._is_slow:
+        if flight is None or not flight.is_over or job.is_written or self._is_slow:
             hand_over()
         began_s = self._clock.monotonic()
         step = job.step(courier, among=turn.among, held=held, look_s=turn.look_s, flight=flight, hand_over=hand_over)
@@ -300,9 +304,9 @@ class Crew:
         post = self._posts[lane]
         while not self._stopping:
             now_s = self._clock.monotonic()
-            if now_s >= self._swept_s + _LOOK_EVERY_S:
+            if now_s >= self._swept_s + LOOK_EVERY_S:
                 self._sweep(now_s)
-            answered = post.answers.next(now_s) if self._is_real and post.keep() else None
+            answered = post.answers.next(now_s) if self._is_real and post.keep(now_s) else None
             if answered is not None:
                 self._busy += 1
                 return answered
@@ -334,8 +338,7 @@ class Crew:
         """Wait until there may be something to do."""
         post = self._posts[lane]
         if self._is_real:
-            # In slices: a machine that was suspended wakes on time, and those without hope are found.
-            post.rest(min(self._schedule.next_s(lane), now_s + _LOOK_EVERY_S), now_s)
+            post.rest(self._schedule.next_s(lane), now_s)
         else:
             self._pass_time(post, now_s)
 

@@ -23,7 +23,10 @@ _UNSAID_S = 1.0  # after a 429 that does not say for how long
 
 
 class Ears(Courier):
-    """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all."""
+    """A courier that remembers the reply it had last: what one job is told of an origin's limits is for all.
+
+    It says so before it waits for an answer, as its thread may have others to see to.
+    """
 
     def __init__(
         self, session: requests.Session, trusted: Trusted, clock: Clock, remaining: Callable[[], float]

@@ -104,6 +104,11 @@ class FleetJob:
         """Its deadline, on the clock."""
         return self.op._run.deadline.at_s
 
+    @property
+    def is_written(self) -> bool:
+        """Whether what a step comes to is written to a store."""
+        return self.op._run.visit is not None
+
     def began(self) -> None:
         """Tell that the operation was opened."""
         run = self.op._run
@@ -135,14 +140,16 @@ class FleetJob:
         poller, run = self._poller, self.op._run
         if poller is None or run.hop is None or self._ready is not None or self.cancelling:
             return None
-        if self._refused_s is not None or run.visit is not None:  # what it comes to is written to a store
+        if self._refused_s is not None or self._left_s() > 0:
             return None
-        self._send_by(courier)
-        self._woke(held)
         try:
-            return poller.depart(run.hop)
-        except Exception:  # the step comes upon it as well, and says so
+            preparing = self._send_by(courier).preparing
+            self._woke(held)
+            flight = poller.depart(run.hop)
+        except BaseException:  # the step comes upon it as well, and says so
             return None
+        self._kept = preparing._kept
+        return flight
 
     def step(
         self,
@@ -162,7 +169,7 @@ class FleetJob:
             held: Whether the origin asked all of them to wait.
             look_s: After how many seconds of a longer pause to see in the store whether a webhook cut it short.
             flight: The poll that was sent by `depart`.
-            hand_over: Called before it waits for an answer.
+            hand_over: To be called before a request is sent whose answer is waited for.
         """
         run = self.op._run
         ears = self._send_by(courier)
@@ -228,8 +235,11 @@ class FleetJob:
         pause, visit = self._pause, self.op._run.visit
         if pause is None or visit is None or self._refused_s is not None:
             return 0.0
-        left_s = self._since_s + pause.seconds - self.op._clock.monotonic()
+        left_s = self._left_s()
         return 0.0 if left_s <= 0 or visit.woken() else left_s
+
+    def _left_s(self) -> float:
+        return 0.0 if self._pause is None else self._since_s + self._pause.seconds - self.op._clock.monotonic()
 
     def _woke(self, held: bool) -> None:
         pause, run = self._pause, self.op._run

@@ -12,12 +12,18 @@ from trihop._wire.flight import Flight
 
 Turn = TypeVar("Turn")
 
+LOOK_EVERY_S = 1.0
+"""At the least: a machine that was suspended wakes on time, and jobs without hope are found."""
+
+_LOOKERS = 8  # more that rest look less often each
+
 
 class Post(Generic[Turn]):
     """The workers of one lane, of which one is the keeper; all of it is used under one lock.
 
     The keeper sends polls, waits for their answers and for what is due next. Before
-    it waits for anything else it hands that over.
+    it waits for anything else it hands that over; where it does not come back from
+    a step, as a listener may wait for somebody, it is relieved.
 
     Args:
         name: Of its threads.
@@ -37,12 +43,15 @@ class Post(Generic[Turn]):
         self._serve = serve
         self._keeper: threading.Thread | None = None
         self._kept_until_s = -math.inf  # when the keeper looks again by itself, while it rests
+        self._looked_s = math.inf  # when it last did, while it does not
 
-    def keep(self) -> bool:
-        """Be the keeper, if there is none; whether this thread is."""
+    def keep(self, now_s: float) -> bool:
+        """Be the keeper, if there is none, or it has been at one step for long; whether this thread is."""
         here = threading.current_thread()
-        if self._keeper is None:
+        if self._keeper is None or now_s - self._looked_s > LOOK_EVERY_S:
             self._keeper = here
+        if self._keeper is here:
+            self._looked_s = now_s
         return self._keeper is here
 
     def hand_over(self) -> None:
@@ -78,9 +87,10 @@ class Post(Generic[Turn]):
     def rest(self, until_s: float, now_s: float) -> None:
         """Wait: the keeper until then, or until it hears something; another one until it is called."""
         if self._keeper is not threading.current_thread():
-            self.wait()
+            self.wait(LOOK_EVERY_S * max(1.0, self.resting / _LOOKERS))
             return
-        self._kept_until_s = until_s = min(until_s, self.answers.until_s)
+        self._kept_until_s = until_s = min(until_s, self.answers.until_s, now_s + LOOK_EVERY_S)
+        self._looked_s = math.inf
         self._lock.release()
         try:
             self.answers.rest(until_s - now_s)
@@ -88,11 +98,11 @@ class Post(Generic[Turn]):
             self._lock.acquire()
             self._kept_until_s = -math.inf
 
-    def wait(self) -> None:
-        """Wait to be called."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait to be called, or for so long."""
         self.resting += 1
         try:
-            self.idle.wait()
+            self.idle.wait(seconds)
         finally:
             self.resting -= 1
 

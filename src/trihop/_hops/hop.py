@@ -142,7 +142,7 @@ class Hop:
             call,
             quiet=self.span.sending,
             body=body,
-            headers=None if flight is not None else self._headers(self.sends, repeat=repeat),
+            headers=self._headers(self.sends, repeat=repeat),
             timeout=timeout,
             follow_all=follow_all,
             stream=stream,

@@ -7,10 +7,12 @@ for any other there is no flight, and it is sent as ever.
 
 from __future__ import annotations
 
+import errno
+import logging
 import math
-import re
 import socket
 import ssl
+from collections.abc import Callable
 from http.client import HTTPException
 from types import FunctionType
 from typing import Any
@@ -19,12 +21,15 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool
-from urllib3.exceptions import EmptyPoolError, ProtocolError, ReadTimeoutError
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import EmptyPoolError, InvalidHeader, ProtocolError, ReadTimeoutError
 from urllib3.util import Retry
 
-from trihop._wire.sockets import DeadlineCut, Exchange
+from trihop._wire.extent import reading
+from trihop._wire.sockets import Exchange
 from trihop._wire.straight import Answer, Straight, taken_in, target_of
+
+log = logging.getLogger("urllib3.connectionpool")  # which tells of each request; whoever reads that misses none
 
 _PIECE_BYTES = 65536
 _MOST_BYTES = 2**20  # of an answer to a poll; a longer one is read by whoever lands it
@@ -43,8 +48,8 @@ class Flight:
     """
 
     __slots__ = (
-        *("_arrived", "_conn", "_failed", "_given", "_heard_s", "_pool", "_read_timeout_s", "_send"),
-        *("_over", "asked_s", "exchange", "sock", "url"),
+        *("_arrived", "_conn", "_failed", "_given", "_heard_s", "_pool", "_read_timeout_s", "_reading", "_remaining"),
+        *("_over", "_send", "_whole", "asked_s", "exchange", "sock", "url"),
     )
 
     def __init__(
@@ -61,8 +66,16 @@ class Flight:
         """What was asked, as a job is known by it."""
         self._arrived = bytearray()
         self._given = 0
-        self._over = False  # nothing more is to come
+        self._reading = reading(self._arrived)
+        self._whole = False
+        self._over = False  # the server has nothing more to say
         self._failed: OSError | None = None
+        self._remaining: Callable[[], float] = exchange.remaining
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come: to land it is no wait."""
+        return self._whole or self._over or self._failed is not None
 
     def until_s(self, now_s: float) -> float:
         """Until when there is use in waiting for more of the answer, on the clock."""
@@ -70,31 +83,29 @@ class Flight:
         return min(read_s, now_s + self.exchange.remaining())
 
     def hear(self, now_s: float) -> bool:
-        """Take in what has arrived, without waiting for more; whether the answer is all there, or will never be."""
+        """Take in what has arrived, without waiting for more; whether it can be landed.
+
+        It can when it is over, and when somebody has to read it meanwhile: it is long, or odd.
+        """
         try:
-            while len(self._arrived) < _MOST_BYTES:
+            while not self.is_over and len(self._arrived) < _MOST_BYTES:
                 piece = self.sock.recv(_PIECE_BYTES)
                 self._heard_s = now_s
-                if not piece:
-                    self._over = True
-                    return True
                 self._arrived += piece
-                if is_whole(self._arrived):
-                    return True
+                self._over = not piece
+                is_odd = next(self._reading, None)
+                self._whole = is_odd is None
+                if is_odd:
+                    break
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError as error:
             self._failed = error
         return True
 
-    @property
-    def is_long(self) -> bool:
-        """Whether there is more of the answer than was taken in: whoever lands it may have to wait."""
-        return len(self._arrived) >= _MOST_BYTES
-
     def give_up(self) -> None:
         """There is no use in waiting for it: landing it raises what a wait would have come to."""
-        self._failed = TimeoutError("timed out")
+        self._failed = TimeoutError(errno.ETIMEDOUT, "timed out")  # with a number, as it is not the deadline's
 
     def land(self) -> requests.Response:
         """The response as the session gives it; its body, which is mostly here, is yet to be read.
@@ -103,17 +114,21 @@ class Flight:
             DeadlineCut: The deadline struck.
             requests.RequestException: There is none.
         """
-        self.exchange.receive = self._receive
+        self.exchange.receive, self.exchange.remaining = self._receive, self._left
         request, conn = self._send.request, self._conn
         try:
             raw = conn.getresponse()
         except TimeoutError as error:
             self.drop()
-            told = ReadTimeoutError(self._pool, request.path_url, f"no answer within {self._read_timeout_s} s")
+            text = f"Read timed out. (read timeout={self._read_timeout_s})"
+            told = ReadTimeoutError(self._pool, request.path_url, text)
             raise requests.exceptions.ReadTimeout(told, request=request) from error
         except ssl.SSLError as error:
             self.drop()
             raise requests.exceptions.SSLError(error, request=request) from error
+        except InvalidHeader as error:
+            self.drop()
+            raise requests.exceptions.InvalidHeader(error, request=request) from error
         except (HTTPException, OSError) as error:
             self.drop()
             aborted = ProtocolError("Connection aborted.", error)
@@ -121,7 +136,12 @@ class Flight:
         except BaseException:
             self.drop()
             raise
-        raw.retries, raw._connection, raw._pool = self._send.adapter.max_retries, conn, self._pool
+        pool, version = self._pool, conn._http_vsn_str
+        raw.retries, raw._connection, raw._pool = self._send.adapter.max_retries, conn, pool
+        target, size = target_of(request), raw.length_remaining
+        log.debug(
+            '%s://%s:%s "GET %s %s" %s %s', *(pool.scheme, pool.host, pool.port, target, version, raw.status, size)
+        )
         return self._send.take_in(raw)
 
     def drop(self) -> None:
@@ -139,6 +159,10 @@ class Flight:
         if self._failed is not None:
             raise self._failed
         return 0 if self._over else self.sock.recv_into(buffer)
+
+    def _left(self) -> float:
+        """As `Exchange.remaining`: to take what has arrived is no wait."""
+        return math.inf if self._given < len(self._arrived) else self._remaining()
 
 
 class Sending:
@@ -181,12 +205,13 @@ def depart(
 
     Raises:
         DeadlineCut: The deadline has passed.
+        ValueError, TypeError, HTTPException: It cannot be sent; its connection is closed.
     """
     read_timeout_s = timeout[1] if isinstance(timeout, tuple) else timeout
     if request.method != "GET" or request.body or not isinstance(read_timeout_s, (int, float, type(None))):
         return None
     known = straight.known(session, request, settings) if _IS_URLLIB3_2 and _is_their_own() else None
-    if known is None or type(known[0].max_retries) is not Retry or known[0].max_retries.total != 0:
+    if known is None or read_timeout_s == 0 or not _would_send_so(*known):
         return None
     adapter, pool = known
     try:
@@ -203,21 +228,42 @@ def depart(
         asked_s=at_s,
         read_timeout_s=read_timeout_s,
     )
+    pool.num_requests += 1
+    target = target_of(request)
     try:
-        conn.request("GET", target_of(request), headers=request.headers, preload_content=False, decode_content=False)
+        try:
+            conn.request("GET", target, headers=request.headers, preload_content=False, decode_content=False)
+        except OSError as error:
+            if error.errno not in _UNHEARD:
+                flight._failed = error
         conn.sock.settimeout(0.0)  # until it is landed
-    except OSError as error:
-        flight._failed = error
-    except DeadlineCut:
+    except BaseException:
         flight.drop()
         raise
     return flight
+
+
+# A server may have answered and gone before it has heard all; what it said can be read, as urllib3 has it.
+_UNHEARD = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EPROTOTYPE})
+
+
+def _would_send_so(adapter: HTTPAdapter, pool: Any) -> bool:
+    """Whether nothing of the caller's own has a say in how adapter and pool send."""
+    retry = adapter.max_retries
+    return (
+        type(retry) is Retry
+        and retry.total == 0
+        and "add_headers" not in vars(adapter)
+        and type(pool) in (HTTPConnectionPool, HTTPSConnectionPool)
+        and vars(pool).keys().isdisjoint(("urlopen", "_make_request"))
+    )
 
 
 def _is_their_own() -> bool:
     """Whether requests and urllib3 send as they did when they came."""
     return (
         _defined_in(HTTPAdapter.send, requests.adapters)
+        and _defined_in(HTTPAdapter.add_headers, requests.adapters)
         and _defined_in(HTTPConnectionPool.urlopen, urllib3.connectionpool)
         and _defined_in(HTTPConnectionPool._make_request, urllib3.connectionpool)
         and HTTPConnectionPool.ConnectionCls is HTTPConnection
@@ -226,34 +272,3 @@ def _is_their_own() -> bool:
 
 def _defined_in(function: object, module: Any) -> bool:
     return type(function) is FunctionType and function.__globals__ is vars(module)
-
-
-_END_OF_HEAD = b"\r\n\r\n"
-_SIZE = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r]*chunked", re.IGNORECASE)
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d\d\d)")
-_LAST_CHUNK = b"0\r\n\r\n"
-
-
-def is_whole(arrived: bytes | bytearray) -> bool:
-    """Whether an answer is all there, as far as its head says how long it is; where it does not, no.
-
-    >>> is_whole(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}"), is_whole(b"HTTP/1.1 200 OK\\r\\nConte")
-    (True, False)
-    """
-    begin = 0
-    while (end := arrived.find(_END_OF_HEAD, begin)) >= 0:
-        head, rest = arrived[begin : end + 2], end + len(_END_OF_HEAD)
-        status = _STATUS.match(head)
-        if status is None:
-            return True  # whoever reads it says so
-        if status[1].startswith(b"1"):
-            begin = rest  # another one follows
-            continue
-        if _CHUNKED.search(head) is not None:
-            return arrived.endswith(_LAST_CHUNK)
-        size = _SIZE.search(head)
-        if size is not None:
-            return len(arrived) - rest >= int(size[1])
-        return status[1] in (b"204", b"304")
-    return False

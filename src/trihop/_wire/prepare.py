@@ -198,6 +198,12 @@ class Preparing:
             return url, as_in_requests
         return url, {**as_in_requests, "auth": user}
 
+    @property
+    def asks_the_caller(self) -> bool:
+        """Whether code of the caller's signs each request, which may take its time or be asked once only."""
+        auth = self.options.get("auth") or self.session.auth
+        return auth is not None and not isinstance(auth, tuple)
+
     def forget(self) -> None:
         """Prepare the next request afresh: something happened that may have changed what it is made from."""
         self._kept = self._model = self._settled = None

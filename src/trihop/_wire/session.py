@@ -143,6 +143,8 @@ class Courier:
         Raises:
             ValueError, TypeError: The call cannot be prepared.
         """
+        if self.preparing.asks_the_caller:
+            return None
         outgoing = self._outgoing(call, None, headers, repeat=True)
         if outgoing.depart is None:
             return None
