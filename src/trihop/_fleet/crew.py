@@ -290,7 +290,7 @@ class Crew:
         elif job.cancelling:
             self._plan(job, ASK, now_s)
         elif not stopped:
-            self._plan(job, step.lane, now_s + step.in_s)
+            self._plan(job, step.lane, max(now_s, step.due_s))
         if step.lane is None or self._stopping:
             self._over.notify_all()
         self._stir()

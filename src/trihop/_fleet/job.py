@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -44,18 +45,22 @@ class FleetStopped(GeneratorExit):
     """The fleet was left while a job was under way; with a store it can be gone on with."""
 
 
+NOW_S = -math.inf
+"""Due at once."""
+
+
 class Step(NamedTuple):
     """What a step came to.
 
     Args:
         lane: Which the next one is in; None where there is none, as the operation is over.
-        in_s: Seconds until it is due.
+        due_s: When it is due, on the clock.
         hold_s: For how long the origin wants to be left alone.
         ration: How many more requests it takes.
     """
 
     lane: str | None
-    in_s: float = 0.0
+    due_s: float = NOW_S
     hold_s: float | None = None
     ration: Ration | None = None
 
@@ -140,7 +145,7 @@ class FleetJob:
         poller, run = self._poller, self.op._run
         if poller is None or run.hop is None or self._ready is not None or self.cancelling:
             return None
-        if self._refused_s is not None or self._left_s() > 0:
+        if self._refused_s is not None or run.clock.monotonic() < self._due_s:
             return None
         try:
             preparing = self._send_by(courier).preparing
@@ -175,17 +180,17 @@ class FleetJob:
         ears = self._send_by(courier)
         ears.last, ears.hand_over, preparing = None, hand_over, ears.preparing
         try:
-            lane, in_s = self._next(among, held) if flight is None else self._ask(self._poller, flight)
+            lane, due_s = self._next(among, held) if flight is None else self._ask(self._poller, flight)
         except Exception as error:
             self.leave(error)
-            lane, in_s = None, 0.0
+            lane, due_s = None, NOW_S
         except BaseException as error:  # a function of the caller's that wants to end the process
             self.leave(RuntimeError(f"{type(error).__name__} in a thread of the fleet: {error}"))
-            lane, in_s = None, 0.0
+            lane, due_s = None, NOW_S
         self._kept = preparing._kept
         if self._poller is not None and run.visit is not None and lane == ASK:
-            in_s = min(in_s, look_s)
-        return Step(lane, in_s, *ears.heard(run.now_ns()))
+            due_s = min(due_s, self.op._clock.monotonic() + look_s)
+        return Step(lane, due_s, *ears.heard(run.now_ns()))
 
     def leave(self, error: BaseException | None, download: Download | None = None) -> None:
         """End the operation, or with a store the visit."""
@@ -210,8 +215,8 @@ class FleetJob:
         return ears
 
     def _next(self, among: int, held: bool) -> tuple[str | None, float]:
-        if self._poller is not None and not self.cancelling and (left_s := self._left_to_wait()) > 0:
-            return ASK, left_s
+        if self._poller is not None and not self.cancelling and self._waits():
+            return ASK, self._due_s
         self._woke(held)
         if self.cancelling:
             self._cancel()
@@ -220,7 +225,7 @@ class FleetJob:
             self._refused_s = None
         if self._ready is not None:
             self.leave(None, self.op.download(self._ready, to=self.to))
-            return None, 0.0
+            return None, NOW_S
         if self._poller is not None:
             return self._ask(self._poller)
         assert self.request is not None
@@ -230,16 +235,16 @@ class FleetJob:
         self.request = None  # a payload may be large
         return self._begin_to_poll(step, among)
 
-    def _left_to_wait(self) -> float:
-        """Seconds of a long pause that are left, in pieces; none where a webhook has made the next poll due."""
-        pause, visit = self._pause, self.op._run.visit
-        if pause is None or visit is None or self._refused_s is not None:
-            return 0.0
-        left_s = self._left_s()
-        return 0.0 if left_s <= 0 or visit.woken() else left_s
+    @property
+    def _due_s(self) -> float:
+        return NOW_S if self._pause is None else self._since_s + self._pause.seconds
 
-    def _left_s(self) -> float:
-        return 0.0 if self._pause is None else self._since_s + self._pause.seconds - self.op._clock.monotonic()
+    def _waits(self) -> bool:
+        """Whether a part of a long pause is left, and no webhook has made the next poll due."""
+        visit = self.op._run.visit
+        if visit is None or self._refused_s is not None or self.op._clock.monotonic() >= self._due_s:
+            return False
+        return not visit.woken()
 
     def _woke(self, held: bool) -> None:
         pause, run = self._pause, self.op._run
@@ -262,7 +267,7 @@ class FleetJob:
         self._pause, self._since_s = pause, run.clock.monotonic()
         if run.hop is not None:
             run.hop.rest()
-        return ASK, pause.seconds
+        return ASK, self._due_s
 
     def _submit(self, request: Request) -> Job | Pause:
         op = self.op
@@ -327,7 +332,7 @@ class FleetJob:
         if place is not None:
             with suppress(ValueError):  # the download says what is wrong with it
                 self.origin = origin_of(as_call(place).url)
-        return DOWNLOAD, 0.0
+        return DOWNLOAD, NOW_S
 
     def _cancel(self) -> None:
         self.cancelling = False
