@@ -234,7 +234,9 @@ class TraceSpan:
         """What carries this span to the server; never baggage, whatever header a propagator keeps it in."""
         if self._headers is None:
             found: dict[str, str] = {}
-            quietly(_inject, found, trace.set_span_in_context(self.span, otel_context.Context()))
+            ids = self._ids
+            if ids is not None and ids.is_valid:  # else there is nothing to carry, and much work in finding that out
+                quietly(_inject, found, trace.set_span_in_context(self.span, otel_context.Context()))
             self._headers = found or _NO_HEADERS
         return dict(self._headers)
 
