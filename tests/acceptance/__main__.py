@@ -32,13 +32,14 @@ TOOLS = (
     "psycopg[binary]>=3.1",
 )
 # What needs newer tools than the oldest: the command line and the trace file (their exporter
-# wants a recent SDK), the readers of exemplars, mypy, the published schemas, and the words of
-# opentelemetry-instrument.
+# wants a recent SDK), the readers of exemplars, mypy, the published schemas, the words of
+# opentelemetry-instrument, and the flights of a fleet, which take urllib3 2.
 NEWER = (
     *("tests/cli", "tests/typing", "tests/test_typing.py", "tests/test_semconv.py"),
     *("tests/telemetry/test_metrics.py", "tests/telemetry/test_scenes.py", "tests/security/test_canaries.py"),
     "tests/telemetry/test_attempt_log.py",
     *("tests/middleware/test_convention.py", "tests/test_lane.py", "tests/test_crowd.py"),
+    *("tests/wire/test_flight.py", "tests/wire/test_fleet_flights.py"),
 )
 PYTHONS = ("python3.10", "python3.13")
 _SOME_FAILED = 1  # pytest's status
