@@ -11,8 +11,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from tests.wire import sockets
-from tests.wire.sockets import OVERSHOOT_S, Server
+import sockets
+from sockets import OVERSHOOT_S, Server
 
 from trihop import Call, DeadlineExceeded, Fleet, MemoryStore, Pacing, Provider, ReadJob, ReadState
 from trihop._clock import SystemClock
@@ -370,8 +370,9 @@ def test_a_deadline_that_strikes_in_flight_strikes_on_time(session, landed):
     assert "in the body" in str(errors["body"])
 
 
-def test_the_keeper_is_told_of_what_another_thread_sends(session):
+def test_the_keeper_is_told_of_what_another_thread_sends(monkeypatch):
     """It rests beyond the time when that has to be given up."""
+    monkeypatch.setattr("trihop._fleet.post.LOOK_EVERY_S", 50.0)
     lock = threading.Lock()
     post = Post("fleet", 2, lock, lambda: None)
     one, other = socket.socketpair()
@@ -391,13 +392,14 @@ def test_the_keeper_is_told_of_what_another_thread_sends(session):
             kept.set()
             post.rest(clock.monotonic() + 50, clock.monotonic())
 
+    post.answers.open()
     kept, keeper = threading.Event(), threading.Thread(target=keep)
     keeper.start()
     assert kept.wait(10)
     with lock:  # it has it only while the keeper rests
         assert not post.keep(clock.monotonic())
         post.expect(Sent(), "turn", clock.monotonic())
-    keeper.join(0.5)
+    keeper.join(20)
     assert not keeper.is_alive()
     assert post.answers.drop() == ["turn"]
     post.answers.close()

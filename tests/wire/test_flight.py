@@ -10,10 +10,10 @@ import threading
 from contextlib import nullcontext, suppress
 
 import pytest
+import sockets
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire import sockets
-from tests.wire.sockets import CLOCK, OVERSHOOT_S, Server, pool_of, replies, until
+from sockets import CLOCK, OVERSHOOT_S, Server, pool_of, replies, until
 
 from trihop import Call
 from trihop._origin import Trusted
