@@ -259,6 +259,20 @@ def test_who_signed_in_anew_is_asked_once_more(session, spans, landed, waiting):
 # ---- who waits for whom
 
 
+def keeps_asking(api, session, over, *, workers=4):
+    """The job `slow`, whose server waits for `over`, and `quick`, which is to be over before."""
+    with Server(api) as server, Fleet(session=session, provider=QUICK, workers=workers) as fleet:
+        for name in ("slow", "quick"):
+            fleet.start("export", submit(server, name), key=name, deadline=60)
+        for outcome in fleet.outcomes():
+            assert outcome.error is None
+            if outcome.key == "quick":
+                over.set()
+            else:
+                assert over.is_set()
+    session.close()
+
+
 def test_an_answer_that_never_ends_keeps_nobody_waiting(session, landed):
     """One thread hears both; the other job is over before."""
     over = threading.Event()
@@ -271,30 +285,7 @@ def test_an_answer_that_never_ends_keeps_nobody_waiting(session, landed):
         peer.send(b"\r\n" + sized(DONE).partition(b"\r\n")[2])
 
     api = Api(slow=[sized(RUNNING)] * 3 + [drips], quick=[sized(RUNNING)] * 20)
-    with Server(api) as server, Fleet(session=session, provider=QUICK, workers=2) as fleet:
-        for name in ("slow", "quick"):
-            fleet.start("export", submit(server, name), key=name, deadline=60)
-        for outcome in fleet.outcomes():
-            assert outcome.error is None
-            if outcome.key == "quick":
-                over.set()
-            else:
-                assert over.is_set()
-    session.close()
-
-
-def keeps_asking(api, session, over):
-    """The job `slow`, whose server waits for `over`, and `quick`, which is to be over before; how long that took."""
-    with Server(api) as server, Fleet(session=session, provider=QUICK, workers=4) as fleet:
-        for name in ("slow", "quick"):
-            fleet.start("export", submit(server, name), key=name, deadline=60)
-        for outcome in fleet.outcomes():
-            assert outcome.error is None
-            if outcome.key == "quick":
-                over.set()
-            else:
-                assert over.is_set()
-    session.close()
+    keeps_asking(api, session, over, workers=2)
 
 
 def test_a_redirect_that_is_slow_keeps_nobody_waiting(session, landed):
