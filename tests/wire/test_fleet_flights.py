@@ -511,14 +511,13 @@ def test_a_store_that_fails_ends_its_job_and_no_thread(session, monkeypatch):
 
     store = Failing()
     monkeypatch.setattr("trihop._fleet.crew._WOKEN_WITHIN_S", 0.05)
-    slow = replace(QUICK, pacing=Pacing(first=0.01, cap=5, factor=500))
 
     def fails(peer):
         store.fails = True
-        peer.send(sized(RUNNING))
+        peer.send(sized(RUNNING, headers=b"Retry-After: 5\r\n"))
 
     with Server(Api(sized(RUNNING), fails)) as server:
-        with Fleet(session=session, provider=slow, workers=1, store=store) as fleet:
+        with Fleet(session=session, provider=QUICK, workers=1, store=store) as fleet:
             fleet.start("export", submit(server, "1"), key="1", deadline=20)
             ended = [outcome.error for outcome in fleet.outcomes()]
             store.fails = False
