@@ -17,7 +17,7 @@ from sockets import CLOCK, OVERSHOOT_S, Server, pool_of, replies, until
 
 from trihop import Call
 from trihop._origin import Trusted
-from trihop._wire.extent import is_whole
+from trihop._wire.extent import reading
 from trihop._wire.session import Courier
 
 session, tls_files, tls, trusted = sockets.session, sockets.tls_files, sockets.tls, sockets.trusted
@@ -459,6 +459,11 @@ def chunked(draw):
     pieces = [b"%x%b\r\n%b\r\n" % (len(chunk), draw(extension), chunk) for chunk in chunks]
     trailers = draw(st.lists(st.sampled_from([b"A: b\r\n", b"Content-Length: 3\r\n"]), max_size=2))
     return b"".join([head, *pieces, b"0", draw(extension), b"\r\n", *trailers, b"\r\n"])
+
+
+def is_whole(arrived):
+    """All there, or odd: there is nothing to wait for."""
+    return next(reading(arrived), True)
 
 
 @given(st.one_of(sized(), chunked()), st.binary(max_size=5))

@@ -24,9 +24,6 @@ class Answers(Generic[Turn]):
         self._here: deque[tuple[Turn, Flight]] = deque()
         self._until_s = math.inf
 
-    def __len__(self) -> int:
-        return len(self._under_way) + len(self._here)
-
     def expect(self, flight: Flight, turn: Turn, now_s: float) -> None:
         """Wait for the answer of a flight, on behalf of whoever took that turn."""
         if flight.is_over:  # it was not sent

@@ -14,15 +14,6 @@ once, or take it in their own way, so they are to be asked.
 """
 
 
-def is_whole(arrived: bytes | bytearray) -> bool:
-    """Whether an answer is all there, as far as its head tells; an odd one is, as there is nothing to wait for.
-
-    >>> is_whole(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{}"), is_whole(b"HTTP/1.1 200 OK\\r\\nConte")
-    (True, False)
-    """
-    return next(reading(arrived), True)
-
-
 _STATUS = re.compile(rb"HTTP/1\.\d+[ \t]+(\d\d\d)\s")
 _LENGTHS = re.compile(rb"\ncontent-length[ \t]*:(.*)", re.IGNORECASE)
 _CODINGS = re.compile(rb"\ntransfer-encoding[ \t]*:(.*)")
@@ -32,7 +23,16 @@ _INTERIM, _BODILESS = b"100", (b"1", b"204", b"304")
 
 
 def reading(arrived: bytes | bytearray) -> Reading:
-    """Read along with what is appended to `arrived`."""
+    """Read along with what is appended to `arrived`.
+
+    >>> arrived = bytearray(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\n{")
+    >>> along = reading(arrived)
+    >>> next(along, "over")
+    False
+    >>> arrived += b"}"
+    >>> next(along, "over")
+    'over'
+    """
     status, end = _INTERIM, 0
     while status == _INTERIM:  # http.client takes any other of these for the answer
         begin = end

@@ -40,8 +40,9 @@ class Flight:
     """A request that was sent, and what has arrived of its answer.
 
     Args:
-        conn: The connection it went out on, of that pool.
         request: It.
+        take_in: Makes the response of what urllib3 has read.
+        conn: The connection it went out on, of that pool.
         exchange: Its bounds, and what it did on the wire.
         asked_s: When, on the clock.
         read_timeout_s: For how long the server may be silent.
@@ -49,13 +50,22 @@ class Flight:
 
     __slots__ = (
         *("_arrived", "_conn", "_failed", "_given", "_heard_s", "_pool", "_read_timeout_s", "_reading", "_remaining"),
-        *("_over", "_send", "_whole", "asked_s", "exchange", "sock", "url"),
+        *("_over", "_request", "_take_in", "_whole", "asked_s", "exchange", "sock", "url"),
     )
 
     def __init__(
-        self, send: Sending, conn: Any, pool: Any, exchange: Exchange, *, asked_s: float, read_timeout_s: float | None
+        self,
+        request: requests.PreparedRequest,
+        take_in: Callable[[Any], requests.Response],
+        conn: Any,
+        pool: Any,
+        exchange: Exchange,
+        *,
+        asked_s: float,
+        read_timeout_s: float | None,
     ) -> None:
-        self._send = send
+        self._request = request
+        self._take_in = take_in
         self._conn = conn
         self._pool = pool
         self.exchange = exchange
@@ -115,39 +125,42 @@ class Flight:
             requests.RequestException: There is none.
         """
         self.exchange.receive, self.exchange.remaining = self._receive, self._left
-        request, conn = self._send.request, self._conn
+        request, conn, pool = self._request, self._conn, self._pool
         try:
             raw = conn.getresponse()
-        except TimeoutError as error:
+        except BaseException as error:
             self.drop()
-            text = f"Read timed out. (read timeout={self._read_timeout_s})"
-            told = ReadTimeoutError(self._pool, request.path_url, text)
-            raise requests.exceptions.ReadTimeout(told, request=request) from error
-        except ssl.SSLError as error:
-            self.drop()
-            raise requests.exceptions.SSLError(error, request=request) from error
-        except InvalidHeader as error:
-            self.drop()
-            raise requests.exceptions.InvalidHeader(error, request=request) from error
-        except (HTTPException, OSError) as error:
-            self.drop()
-            aborted = ProtocolError("Connection aborted.", error)
-            raise requests.exceptions.ConnectionError(aborted, request=request) from error
-        except BaseException:
-            self.drop()
-            raise
-        pool, version = self._pool, conn._http_vsn_str
-        raw.retries, raw._connection, raw._pool = self._send.adapter.max_retries, conn, pool
-        target, size = target_of(request), raw.length_remaining
+            told = self._as_requests_tells(error)
+            if told is None:
+                raise
+            raise told from error
+        raw._connection, raw._pool = conn, pool
+        target, version, size = target_of(request), conn._http_vsn_str, raw.length_remaining
         log.debug(
             '%s://%s:%s "GET %s %s" %s %s', *(pool.scheme, pool.host, pool.port, target, version, raw.status, size)
         )
-        return self._send.take_in(raw)
+        return self._take_in(raw)
 
     def drop(self) -> None:
         """Hear no more of it, and let its connection go."""
         self._conn.close()
         self._pool._put_conn(None)
+
+    def _as_requests_tells(self, error: BaseException) -> requests.RequestException | None:
+        """What `HTTPAdapter.send` makes of it; None where it lets it pass."""
+        request = self._request
+        match error:
+            case TimeoutError():
+                text = f"Read timed out. (read timeout={self._read_timeout_s})"
+                told = ReadTimeoutError(self._pool, request.path_url, text)
+                return requests.exceptions.ReadTimeout(told, request=request)
+            case ssl.SSLError():
+                return requests.exceptions.SSLError(error, request=request)
+            case InvalidHeader():
+                return requests.exceptions.InvalidHeader(error, request=request)
+            case HTTPException() | OSError():
+                return requests.exceptions.ConnectionError(ProtocolError("Connection aborted.", error), request=request)
+        return None
 
     def _receive(self, buffer: Any) -> int:
         """As `recv_into`: first what has arrived."""
@@ -163,26 +176,6 @@ class Flight:
     def _left(self) -> float:
         """As `Exchange.remaining`: to take what has arrived is no wait."""
         return math.inf if self._given < len(self._arrived) else self._remaining()
-
-
-class Sending:
-    """What a flight is the sending of: a request on a session, through its adapter."""
-
-    __slots__ = ("_settings", "_timeout", "adapter", "request", "session")
-
-    def __init__(
-        self, session: requests.Session, adapter: HTTPAdapter, request: Any, timeout: Any, settings: dict[str, Any]
-    ) -> None:
-        self.session = session
-        self.adapter = adapter
-        self.request = request
-        self._timeout = timeout
-        self._settings = settings
-
-    def take_in(self, raw: Any) -> requests.Response:
-        """The response, once the session has seen it."""
-        answer = Answer(self.adapter, self.request, raw)
-        return taken_in(self.session, self.request, answer, timeout=self._timeout, settings=self._settings)
 
 
 def depart(
@@ -222,12 +215,13 @@ def depart(
         pool._put_conn(conn)
         return None
     conn.timeout = read_timeout_s
-    flight = Flight(
-        Sending(session, adapter, request, timeout, settings),
-        *(conn, pool, exchange),
-        asked_s=at_s,
-        read_timeout_s=read_timeout_s,
-    )
+
+    def take_in(raw: Any) -> requests.Response:
+        raw.retries = adapter.max_retries
+        answer = Answer(adapter, request, raw)
+        return taken_in(session, request, answer, timeout=timeout, settings=settings)
+
+    flight = Flight(request, take_in, conn, pool, exchange, asked_s=at_s, read_timeout_s=read_timeout_s)
     pool.num_requests += 1
     target = target_of(request)
     try:
